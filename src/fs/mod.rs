@@ -1,0 +1,260 @@
+//! Every disk call of the engine, directory syncs and free space included.
+//!
+//! The rules that an implementation keeps, and that the engine counts on:
+//!
+//! - Bytes written to a [`File`] are durable after a [`File::sync`] of it that returned `Ok`, and not before.
+//! - A name made, changed or removed in a directory is durable after [`FileSystem::sync_dir`] of that directory.
+//!   Syncing a file never makes its name durable (`fsync(2)`).
+//! - After a failed `sync` nothing is known of what was written since the last good one, and a later `sync` that
+//!   answers `Ok` proves nothing: Linux reports a write-back error once and marks the pages clean.
+//! - No call follows a symbolic link in its last component.
+
+mod os;
+#[cfg(feature = "sim")]
+pub mod sim;
+
+pub use os::OsFileSystem;
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a name in a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, which the engine refuses in a data directory.
+    Link,
+    /// A socket, pipe or device.
+    Other,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name, without the directory.
+    pub name: OsString,
+    /// What it is, a link not followed.
+    pub kind: FileKind,
+}
+
+/// What the file system says about a path, a link not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: FileKind,
+    /// Length in bytes.
+    pub len: u64,
+    /// Bytes that it takes on the disk (blocks x 512).
+    pub disk_bytes: u64,
+    /// The device that it is on (`st_dev`).
+    pub device: u64,
+}
+
+/// Free space of a file system, as `statvfs(3)` gives it, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Size of the file system: `f_blocks` x `f_frsize`.
+    pub total: u64,
+    /// What an ordinary process may still use: `f_bavail` x `f_frsize`, never the share kept for root.
+    pub available: u64,
+    /// All inodes, or 0 where the file system does not count them.
+    pub inodes: u64,
+    /// Inodes that an ordinary process may still use.
+    pub inodes_available: u64,
+}
+
+/// Held while this process owns a data directory; released when dropped, and by the kernel when the process dies.
+pub trait Lock: Debug + Send + Sync {}
+
+/// A file system. All paths are absolute or relative to the process's working directory, as given to the node.
+pub trait FileSystem: Debug + Send + Sync {
+    /// Opens an existing regular file for reading.
+    ///
+    /// # Errors
+    /// As `open(2)` with `O_RDONLY | O_NOFOLLOW`; `InvalidInput` if it is not a regular file.
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing regular file for reading and writing.
+    ///
+    /// # Errors
+    /// As `open(2)` with `O_RDWR | O_NOFOLLOW`; `InvalidInput` if it is not a regular file.
+    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Makes a new regular file, open for reading and writing.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken, by whatever; else as `open(2)` with `O_CREAT | O_EXCL`.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Makes one directory.
+    ///
+    /// # Errors
+    /// As `mkdir(2)`.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Renames `from` to `to`, replacing a file of that name at once.
+    ///
+    /// # Errors
+    /// As `rename(2)`: `EXDEV`, `ENOSPC` and `EDQUOT` among them.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes the name of a file or link.
+    ///
+    /// # Errors
+    /// As `unlink(2)`.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As `rmdir(2)`.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, sorted by bytes.
+    ///
+    /// # Errors
+    /// As `open(2)` with `O_DIRECTORY | O_NOFOLLOW` and `readdir(3)`.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// What stands at `path`, a link not followed.
+    ///
+    /// # Errors
+    /// As `lstat(2)`.
+    fn metadata(&self, path: &Path) -> io::Result<Metadata>;
+
+    /// Makes the names in `dir` durable. Blocks until the device has them.
+    ///
+    /// # Errors
+    /// As `fsync(2)`.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Free space where `path` is.
+    ///
+    /// # Errors
+    /// As `statvfs(3)`.
+    fn space(&self, path: &Path) -> io::Result<Space>;
+
+    /// Takes the exclusive lock of the file at `path`, making the file if it is missing. Does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another process, or another node in this one, holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
+
+    /// Fills `bytes` with randomness good enough for identities, from the kernel or from the simulator's seed.
+    ///
+    /// # Errors
+    /// As `getrandom(2)`.
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+/// Bytes that go to one place of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// Where the first byte goes.
+    pub position: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// An open file. Closed when dropped.
+///
+/// The three `raw` calls are what a system call does, short transfers and `EINTR` included; the provided ones finish
+/// the job and are what the engine calls.
+pub trait File: Debug + Send + Sync {
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// As `fstat(2)`.
+    fn len(&self) -> io::Result<u64>;
+
+    /// One `pread(2)`: may read less than asked, 0 at the end of the file.
+    ///
+    /// # Errors
+    /// As `pread(2)`, `Interrupted` included.
+    fn read_raw(&self, position: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// One `pwrite(2)`: may write less than given.
+    ///
+    /// # Errors
+    /// As `pwrite(2)`, `Interrupted` included.
+    fn write_raw(&self, position: u64, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Makes all that was written durable, length included (`fdatasync(2)`). Blocks until the device has it.
+    ///
+    /// Never call it again after it failed: the answer would mean nothing.
+    ///
+    /// # Errors
+    /// As `fdatasync(2)`.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Reserves blocks up to `len` and makes the file that long, as far as the file system can.
+    ///
+    /// # Errors
+    /// As `fallocate(2)`; `Unsupported` where the file system cannot reserve.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+
+    /// Sets the length.
+    ///
+    /// # Errors
+    /// As `ftruncate(2)`.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Reads until `into` is full or the file ends; gives the number of bytes read.
+    ///
+    /// # Errors
+    /// The first error other than `Interrupted`.
+    fn read_at(&self, position: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match self.read_raw(position + done as u64, &mut into[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// The first error other than `Interrupted`; then any part may have been written. `WriteZero` if the file system
+    /// takes no more.
+    fn write_at(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.write_raw(position + done as u64, &bytes[done..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) if crate::planted::is(crate::planted::Fault::ShortWriteTakenAsWhole) => break,
+                Ok(written) => done += written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `writes`, then syncs; one call, so that an implementation can make one system call of it.
+    ///
+    /// # Errors
+    /// As [`File::write_at`] and [`File::sync`]. Nothing is synced after a failed write.
+    fn write_and_sync(&self, writes: &[Write<'_>]) -> io::Result<()> {
+        for write in writes {
+            self.write_at(write.position, write.bytes)?;
+        }
+        self.sync()
+    }
+}
+
+/// Whether an error says that the disk, or the share of it that this user may take, is full.
+#[must_use]
+pub fn is_no_space(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}

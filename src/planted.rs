@@ -1,0 +1,104 @@
+//! Planted faults: known mistakes that a test switches on to see that the checks notice.
+//!
+//! Each is one `if` in the engine. They exist only in builds that have both the feature `planted` and debug
+//! assertions, so no release build can turn one on; everywhere else [`is`] is a constant `false`.
+//! The switch is per thread, so tests that run side by side do not disturb each other.
+
+/// A rule of the engine that can be taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "each name says which rule is broken")]
+#[non_exhaustive]
+pub enum Fault {
+    NamesNotSyncedAtOpen,
+    TailNotWrittenAgain,
+    StopTakenForEnd,
+    ZeroingLeftOut,
+    ZeroingOnlyValidRecords,
+    FirstCommitWithoutHeader,
+    FirstCommitWithoutDirectory,
+    FirstCommitWithoutSparesDirectory,
+    NewHeaderBeforeOldSync,
+    HealWithNameAbsent,
+    TruncateInAnyOrder,
+    CrcWithoutPosition,
+    CrcWithoutLogId,
+    AppendWaitsForNobody,
+    NoGenerationCheck,
+    ConfirmedBeforeSync,
+    SyncRetried,
+    FailedFileWrittenAgain,
+    OffsetsRestartWhenEmpty,
+    ForeignCheckpointBelieved,
+    ShortWriteTakenAsWhole,
+    HeaderCrcNotChecked,
+    TrailingFileTrusted,
+}
+
+impl Fault {
+    /// Every planted fault.
+    pub const ALL: &'static [Self] = &[
+        Self::NamesNotSyncedAtOpen,
+        Self::TailNotWrittenAgain,
+        Self::StopTakenForEnd,
+        Self::ZeroingLeftOut,
+        Self::ZeroingOnlyValidRecords,
+        Self::FirstCommitWithoutHeader,
+        Self::FirstCommitWithoutDirectory,
+        Self::FirstCommitWithoutSparesDirectory,
+        Self::NewHeaderBeforeOldSync,
+        Self::HealWithNameAbsent,
+        Self::TruncateInAnyOrder,
+        Self::CrcWithoutPosition,
+        Self::CrcWithoutLogId,
+        Self::AppendWaitsForNobody,
+        Self::NoGenerationCheck,
+        Self::ConfirmedBeforeSync,
+        Self::SyncRetried,
+        Self::FailedFileWrittenAgain,
+        Self::OffsetsRestartWhenEmpty,
+        Self::ForeignCheckpointBelieved,
+        Self::ShortWriteTakenAsWhole,
+        Self::HeaderCrcNotChecked,
+        Self::TrailingFileTrusted,
+    ];
+}
+
+#[cfg(all(feature = "planted", debug_assertions))]
+mod on {
+    use super::Fault;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+    }
+
+    /// Whether `fault` is switched on in this thread.
+    #[must_use]
+    pub fn is(fault: Fault) -> bool {
+        PLANTED.get() == Some(fault)
+    }
+
+    /// Switches `fault` on in this thread while `run` runs, also when it panics.
+    pub fn with<T>(fault: Fault, run: impl FnOnce() -> T) -> T {
+        struct Off;
+        impl Drop for Off {
+            fn drop(&mut self) {
+                PLANTED.set(None);
+            }
+        }
+        let _off = Off;
+        PLANTED.set(Some(fault));
+        run()
+    }
+}
+
+#[cfg(all(feature = "planted", debug_assertions))]
+pub use on::{is, with};
+
+/// Whether `fault` is switched on: never in this build.
+#[cfg(not(all(feature = "planted", debug_assertions)))]
+#[must_use]
+#[inline(always)]
+pub const fn is(_fault: Fault) -> bool {
+    false
+}

@@ -1,0 +1,9 @@
+//! One segment file: where it comes from, how its records are walked, how it gets its name.
+
+mod install;
+mod source;
+mod walk;
+
+pub use install::install;
+pub use source::{Reuse, SegmentSource, Spare};
+pub use walk::{Found, Step, Walker};

@@ -1,0 +1,135 @@
+//! Small types that every room may use.
+
+use std::fmt;
+use std::num::NonZeroU16;
+
+/// The number of a record in its log: dense, starting at 0, never reused once confirmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub u64);
+
+impl Offset {
+    /// The first offset of a new log.
+    pub const ZERO: Self = Self(0);
+
+    /// The offset `count` records further on.
+    ///
+    /// Saturates at the top of the range, which no log reaches.
+    #[must_use]
+    pub const fn plus(self, count: u64) -> Self {
+        Self(self.0.saturating_add(count))
+    }
+}
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How many times a segment file has been used; 1 in a new file, 0 never valid.
+///
+/// Deliberately not `Copy`-convertible from arithmetic: the only way forward is [`Generation::next`],
+/// which ends at 65,535, so that a generation can never wrap (I7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(NonZeroU16);
+
+impl Generation {
+    /// The generation of a file that is used for the first time.
+    pub const FIRST: Self = Self(NonZeroU16::MIN);
+
+    /// Reads a generation from disk; `None` for 0.
+    #[must_use]
+    pub const fn new(raw: u16) -> Option<Self> {
+        match NonZeroU16::new(raw) {
+            Some(raw) => Some(Self(raw)),
+            None => None,
+        }
+    }
+
+    /// The generation of the next use, or `None` at the last one: then the file must be deleted.
+    #[must_use]
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(raw) => Some(Self(raw)),
+            None => None,
+        }
+    }
+
+    /// The number as it stands on disk.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+/// The identity of a log: 128 random bits, made when its first segment file is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId(pub [u8; 16]);
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogId({self})")
+    }
+}
+
+/// The size class of a segment file. A log's first file is tiny, then small, then main.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SizeClass {
+    /// 1/256 of main, at least 64 KiB: what an idle log costs.
+    Tiny,
+    /// One eighth of main.
+    Small,
+    /// The configured segment size, 64 MiB by default.
+    Main,
+}
+
+impl SizeClass {
+    /// All classes, smallest first.
+    pub const ALL: [Self; 3] = [Self::Tiny, Self::Small, Self::Main];
+
+    /// The class of a log's next file.
+    #[must_use]
+    pub const fn up(self) -> Self {
+        match self {
+            Self::Tiny => Self::Small,
+            Self::Small | Self::Main => Self::Main,
+        }
+    }
+
+    /// The name as tools print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Small => "small",
+            Self::Main => "main",
+        }
+    }
+}
+
+impl fmt::Display for SizeClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a write is for. Pressure slows and refuses [`WriteClass::Publish`] first and never stops what frees space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WriteClass {
+    /// New data from outside.
+    Publish,
+    /// Catch-up of a follower.
+    Replicate,
+    /// Acknowledgements, rejects, deliveries, purges: what lets space be freed.
+    Acknowledge,
+    /// Metadata and consensus.
+    Coordination,
+    /// Recovery and healing.
+    Recovery,
+}
