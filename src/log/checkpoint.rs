@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::state::{Segment, State, Status};
-use crate::error::{DiskContext, DiskError, Stopped};
+use crate::error::{DiskContext, DiskError, Outcome, Stopped};
 use crate::format::CHECKPOINT_POSITION;
 use crate::format::checkpoint::Checkpoint;
 use crate::fs::Write;
@@ -70,11 +70,8 @@ impl Shared {
             }
             Err(error) => {
                 // A failed sync says nothing good of the file, whatever was to be synced.
-                let spares = state.end_epoch(
-                    state.durable,
-                    crate::error::Outcome::NotWritten,
-                    error.clone(),
-                );
+                let durable = state.durable;
+                let spares = state.end_epoch(durable, Outcome::NotWritten, error.clone());
                 state.status = Status::Healing;
                 drop(state);
                 spares.into_iter().for_each(|spare| self.source.give_back(spare));

@@ -36,7 +36,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 /// A record to append: borrowed, copied once, into the staging buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

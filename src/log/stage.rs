@@ -277,10 +277,12 @@ impl Shared {
             }
             buffers.push(buffer);
         }
-        match state.open_chunk() {
-            Some(chunk) if stays && !chunk.buffer.reserve(more) => Err(refused()),
-            _ => Ok(buffers),
+        if let Some(chunk) = state.open_chunk().filter(|_| stays)
+            && !chunk.buffer.reserve(more)
+        {
+            return Err(refused());
         }
+        Ok(buffers)
     }
 
     fn stage_one(

@@ -8,4 +8,5 @@ mod walk;
 pub use files::{Access, FileId, Files};
 pub use install::install;
 pub use source::{Reuse, SegmentSource, Spare};
+pub(crate) use walk::carries_generation;
 pub use walk::{Found, Step, Walker};
