@@ -6,4 +6,5 @@ mod walk;
 
 pub use install::install;
 pub use source::{Reuse, SegmentSource, Spare};
+pub(crate) use walk::carries_generation;
 pub use walk::{Found, Step, Walker};

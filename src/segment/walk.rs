@@ -59,10 +59,24 @@ impl<'a> Walker<'a> {
         (position, next): (u64, Offset),
         end: u64,
     ) -> Self {
+        let generation = header.generation;
+        Self::with_key(file, Key::new(log, generation), generation, base, (position, next), end)
+    }
+
+    /// The same for a caller that has the key and not the header.
+    #[must_use]
+    pub fn with_key(
+        file: &'a dyn File,
+        key: Key,
+        generation: Generation,
+        base: Offset,
+        (position, next): (u64, Offset),
+        end: u64,
+    ) -> Self {
         Self {
             file,
-            key: Key::new(log, header.generation),
-            generation: header.generation,
+            key,
+            generation,
             base,
             end,
             position,
