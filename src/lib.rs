@@ -6,6 +6,7 @@ pub mod format;
 pub mod fs;
 pub mod log;
 pub mod node;
+pub mod permit;
 pub mod planted;
 mod pool;
 pub mod recovery;
@@ -14,8 +15,8 @@ pub mod types;
 
 pub use format::name::LogName;
 pub use log::{
-    AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView, Ticket,
-    Truncated,
+    AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView,
+    Ticket, Truncated,
 };
 pub use node::{Node, NodeBuilder, NodeOptions};
 pub use types::{Offset, WriteClass};
