@@ -21,11 +21,17 @@ use std::path::{Path, PathBuf};
 
 /// A room, and what it may use beyond itself and what is open to all. `room::Item` grants one item of a room.
 const TABLE: &[(&str, &[&str])] = &[
+    // Errors carry what they are about, and ask one thing of the disk's: whether it is full.
+    ("error", &["format::name", "fs::is_no_space", "admission::Limited", "admission::PermitError"]),
     ("fs", &[]),
     ("format", &[]),
     ("segment", &["fs", "format"]),
     ("recovery", &["fs", "format", "segment"]),
-    ("log", &["fs", "segment", "recovery", "format"]),
+    // Of admission, what the one call needs that admits, waits, appends and waits for the disk.
+    (
+        "log",
+        &["fs", "segment", "recovery", "format", "admission::Admission", "admission::Decision"],
+    ),
     // Of segments, only how files are asked for and given back.
     (
         "pool",
