@@ -4,9 +4,7 @@
 //! batch, behind which no record stands that could. It is advice: where it is missing, torn or of another use of the
 //! file, it is ignored and more is read.
 
-use super::{
-    BLOCK_LEN, RECORD_ALIGN, RECORDS_POSITION, SECTOR_LEN, id_at, put, u16_at, u32_at, u64_at,
-};
+use super::{BLOCK_LEN, RECORD_ALIGN, RECORDS_POSITION, SECTOR_LEN, id_at, put, u16_at, u32_at, u64_at};
 use crate::types::{Generation, LogId, Offset};
 
 /// The first bytes of a checkpoint block.

@@ -57,9 +57,7 @@ impl LogName {
         for part in name.split('/') {
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
             if part.is_empty() {
-                return refuse(
-                    "has an empty part (it starts or ends with '/', or has two in a row)",
-                );
+                return refuse("has an empty part (it starts or ends with '/', or has two in a row)");
             }
             if !part.bytes().all(allowed) {
                 return refuse("has a character other than A-Z a-z 0-9 . _ - /");

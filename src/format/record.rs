@@ -177,9 +177,7 @@ pub enum RecordError {
         expected: u32,
     },
     /// The record reaches over the end of the file.
-    #[error(
-        "fields payload length and headers length (+8, +14): {len} bytes, {left} are left in the file"
-    )]
+    #[error("fields payload length and headers length (+8, +14): {len} bytes, {left} are left in the file")]
     Length {
         /// Length of the record.
         len: u64,
@@ -274,16 +272,8 @@ fn parse_fields(
 ///
 /// # Panics
 /// If `body` is shorter than the header says.
-pub fn check_body(
-    parsed: &Parsed,
-    key: Key,
-    position: u64,
-    body: &[u8],
-) -> Result<(), RecordError> {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "at most 4 GiB + 64 KiB, and usize has 64 bits"
-    )]
+pub fn check_body(parsed: &Parsed, key: Key, position: u64, body: &[u8]) -> Result<(), RecordError> {
+    #[allow(clippy::cast_possible_truncation, reason = "at most 4 GiB + 64 KiB, and usize has 64 bits")]
     let len = parsed.header.body_len() as usize;
     let mut crc = BodyCrc::new(key, position);
     crc.update(&body[..len]);
