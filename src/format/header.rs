@@ -135,19 +135,6 @@ pub enum HeaderError {
     },
 }
 
-impl HeaderError {
-    /// Where in the file the first wrong field stands.
-    #[must_use]
-    pub const fn position(&self) -> u64 {
-        match self {
-            Self::Short(_) | Self::Zero | Self::Magic(_) => 0,
-            Self::Newer(_) => 8,
-            Self::Crc { .. } => CRC_AT as u64,
-            Self::Field { at, .. } => *at,
-        }
-    }
-}
-
 impl Header {
     /// The header block.
     #[must_use]
