@@ -7,7 +7,7 @@ use super::tail::{self, Boundary, TailFacts, Walk};
 use super::{SegmentInfo, chain};
 use crate::error::Damage;
 use crate::format::RECORDS_POSITION;
-use crate::format::header::Origin;
+use crate::format::header::{self, HeaderError, Origin};
 use crate::fs::FileSystem;
 use crate::types::{LogId, Offset};
 use std::path::{Path, PathBuf};
@@ -210,7 +210,7 @@ fn damage(file: &SegmentFile, position: u64, detail: String) -> Damage {
 /// Where a header is wrong, and what it says.
 fn describe(file: &SegmentFile, log: Option<LogId>, reason: &'static str) -> (u64, String) {
     let in_use = match &file.header {
-        Err(error) => return (error.position(), format!("{error}; {reason}")),
+        Err(error) => return (error_position(error), format!("{error}; {reason}")),
         Ok(header) => header.in_use,
     };
     match (in_use, log) {
@@ -222,6 +222,16 @@ fn describe(file: &SegmentFile, log: Option<LogId>, reason: &'static str) -> (u6
             let (found, expected) = (found.base, file.name);
             (40, format!("base offset (offset 40): found {found}, expected {expected}; {reason}"))
         }
+    }
+}
+
+/// Where in the file the first wrong field of a header stands.
+const fn error_position(error: &HeaderError) -> u64 {
+    match error {
+        HeaderError::Short(_) | HeaderError::Zero | HeaderError::Magic(_) => 0,
+        HeaderError::Newer(_) => 8,
+        HeaderError::Crc { .. } => header::CRC_AT as u64,
+        HeaderError::Field { at, .. } => *at,
     }
 }
 
