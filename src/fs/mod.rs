@@ -13,6 +13,7 @@ mod os;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+pub use crate::error::is_no_space;
 pub use os::OsFileSystem;
 
 use std::ffi::OsString;
@@ -166,6 +167,7 @@ pub struct Write<'a> {
 ///
 /// The three `raw` calls are what a system call does, short transfers and `EINTR` included; the provided ones finish
 /// the job and are what the engine calls.
+#[allow(clippy::len_without_is_empty, reason = "a length in bytes that can fail, not a collection")]
 pub trait File: Debug + Send + Sync {
     /// Length in bytes.
     ///
@@ -251,10 +253,4 @@ pub trait File: Debug + Send + Sync {
         }
         self.sync()
     }
-}
-
-/// Whether an error says that the disk, or the share of it that this user may take, is full.
-#[must_use]
-pub fn is_no_space(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
