@@ -197,7 +197,11 @@ impl Cursor {
         Ok(body.map(|()| At { position, header: parsed.header }))
     }
 
-    fn check_body(&mut self, parsed: &Parsed, position: u64) -> io::Result<Result<(), RecordError>> {
+    fn check_body(
+        &mut self,
+        parsed: &Parsed,
+        position: u64,
+    ) -> io::Result<Result<(), RecordError>> {
         check_body(&mut self.window, self.frame.key, parsed, position)
     }
 }

@@ -83,8 +83,7 @@ pub(crate) fn take_apart(
     cursor: &mut Cursor,
     checkpoint: Option<(u64, u64)>,
 ) -> io::Result<Pieces> {
-    let mut found =
-        Pieces { pieces: Vec::new(), strays: 0, claim: None, checkpoint_wrong: None };
+    let mut found = Pieces { pieces: Vec::new(), strays: 0, claim: None, checkpoint_wrong: None };
     loop {
         let mut piece = Piece::new(cursor);
         piece.stop = loop {
