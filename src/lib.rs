@@ -4,6 +4,7 @@ pub mod clock;
 pub mod error;
 pub mod format;
 pub mod fs;
+pub mod inspect;
 pub mod log;
 pub mod node;
 pub mod planted;

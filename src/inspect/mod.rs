@@ -1,0 +1,19 @@
+//! Looks at files, logs and data directories, and changes nothing (I11).
+//!
+//! Everything here opens for reading only, takes no lock and works beside a running node: what a node does meanwhile is
+//! told apart from damage by looking again.
+
+mod cursor;
+mod leftovers;
+mod outcome;
+mod pieces;
+mod segment;
+mod window;
+
+pub use leftovers::{Beyond, Leftover};
+pub use outcome::{Finding, Outcome};
+pub use pieces::VouchedBy;
+pub use segment::{
+    CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop, segment,
+};
+pub use window::Unreadable;
