@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, logs, read, truncate};
+use crate::{append, delete, inspect, logs, read, truncate};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -41,6 +41,7 @@ enum Command {
     Logs(logs::Logs),
     Truncate(truncate::Truncate),
     Delete(delete::Delete),
+    Inspect(inspect::Inspect),
 }
 
 impl Cli {
@@ -52,6 +53,7 @@ impl Cli {
             Command::Logs(logs) => logs.run(self.json),
             Command::Truncate(truncate) => truncate.run(self.json),
             Command::Delete(delete) => delete.run(self.json),
+            Command::Inspect(inspect) => inspect.run(self.json),
         }
     }
 }

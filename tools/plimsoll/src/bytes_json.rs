@@ -1,7 +1,8 @@
-//! Bytes in JSON: text where they are text, else base64; and JSON objects whose order and repetitions count.
+//! Bytes in JSON: text where they are text, else base64; stamps; and JSON objects whose order and repetitions count.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use plimsoll::format::headers;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -85,6 +86,13 @@ pub(crate) fn insert_headers(object: &mut Map<String, Value>, bytes: &[u8]) {
     object.insert("headers".to_owned(), Value::Object(fields));
 }
 
+/// Unix milliseconds in RFC 3339; as a number where they lie beyond the year 9999, which that cannot say.
+pub(crate) fn time(millis: u64) -> Value {
+    let stamp =
+        i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    stamp.map_or_else(|| json!(millis), |stamp| json!(format!("{stamp:.3}")))
+}
+
 /// Decodes base64, padded, of the standard alphabet.
 pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))
@@ -140,5 +148,11 @@ mod tests {
             Value::Object(object),
             json!({"headers_base64": "BQ==", "payload_base64": "/w=="})
         );
+    }
+
+    #[test]
+    fn a_stamp_that_no_calendar_holds_is_a_number() {
+        assert_eq!(time((1 << 48) - 1), json!((1u64 << 48) - 1));
+        assert_eq!(time(0), json!("1970-01-01T00:00:00.000Z"));
     }
 }

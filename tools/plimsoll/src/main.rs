@@ -9,6 +9,7 @@ mod args;
 mod bytes_json;
 mod delete;
 mod failure;
+mod inspect;
 mod logs;
 mod numbers;
 mod output;
