@@ -43,17 +43,17 @@ pub(crate) enum Next {
 }
 
 #[derive(Debug)]
-pub(crate) struct Cursor<'a> {
-    window: Window<'a>,
+pub(crate) struct Cursor {
+    window: Window,
     frame: Frame,
     position: u64,
     /// The next record's offset, counted from the base.
     next: u64,
 }
 
-impl<'a> Cursor<'a> {
+impl Cursor {
     /// Begins at the file's first record.
-    pub(crate) fn new(window: Window<'a>, frame: Frame) -> Self {
+    pub(crate) fn new(window: Window, frame: Frame) -> Self {
         Self { window, frame, position: RECORDS_POSITION, next: 0 }
     }
 
@@ -65,7 +65,11 @@ impl<'a> Cursor<'a> {
         self.next
     }
 
-    pub(crate) fn window(&mut self) -> &mut Window<'a> {
+    pub(crate) fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    pub(crate) fn window(&mut self) -> &mut Window {
         &mut self.window
     }
 
@@ -89,6 +93,23 @@ impl<'a> Cursor<'a> {
         Ok(Next::Record(at))
     }
 
+    /// The whole record at a place where there was a valid one; `None` if it is not what it was.
+    pub(crate) fn read(&self, at: &At) -> io::Result<Option<Vec<u8>>> {
+        let len = usize::try_from(at.header.record_len()).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len];
+        if self.window.read_whole(at.position, &mut bytes)? < len {
+            return Ok(None);
+        }
+        let left = at.header.record_len();
+        let frame = self.frame;
+        let parsed = record::parse(&bytes, left, frame.key, at.position, frame.generation);
+        let same = parsed.is_ok_and(|parsed| {
+            parsed.header == at.header
+                && record::check_body(&parsed, frame.key, at.position, &bytes[HEADER_LEN..]).is_ok()
+        });
+        Ok(same.then_some(bytes))
+    }
+
     /// The first valid record at or behind `from`, whatever its offset. Linear: a record whose header is right and
     /// whose body is not is left behind as a whole.
     pub(crate) fn find(&mut self, from: u64) -> io::Result<Option<At>> {
@@ -98,6 +119,27 @@ impl<'a> Cursor<'a> {
                 Ok(()) => return Ok(Some(At { position: candidate, header: parsed.header })),
                 Err(_) => position = candidate + parsed.header.record_len(),
             }
+        }
+        Ok(None)
+    }
+
+    /// The next valid record behind a stop at `position` whose offset can be right: higher than `expected`, and no higher
+    /// than what the bytes between can have held. `passed` sees all valid records on the way.
+    pub(crate) fn find_fitting(
+        &mut self,
+        position: u64,
+        expected: u64,
+        mut passed: impl FnMut(&At),
+    ) -> io::Result<Option<At>> {
+        let mut from = position;
+        while let Some(at) = self.find(from)? {
+            passed(&at);
+            let lost_at_most = (at.position - position) / HEADER_LEN as u64;
+            let fits = expected + 1..=expected + lost_at_most;
+            if fits.contains(&at.header.relative.into()) {
+                return Ok(Some(at));
+            }
+            from = at.end();
         }
         Ok(None)
     }
@@ -145,7 +187,7 @@ impl<'a> Cursor<'a> {
 
 /// Checks a record's body piece by piece.
 pub(crate) fn check_body(
-    window: &mut Window<'_>,
+    window: &mut Window,
     key: Key,
     parsed: &Parsed,
     position: u64,

@@ -58,8 +58,8 @@ impl Beyond {
     }
 }
 
-struct Survey<'w, 'f> {
-    window: &'w mut Window<'f>,
+struct Survey<'w> {
+    window: &'w mut Window,
     own: Option<Generation>,
     keys: Vec<(Generation, Key)>,
     /// How many bytes may still be hashed to prove keys, so that hostile bytes cannot make the survey quadratic.
@@ -70,7 +70,7 @@ struct Survey<'w, 'f> {
 
 /// Looks through `from..to`. `own` is the file's present generation, whose records the caller accounts for.
 pub(crate) fn survey(
-    window: &mut Window<'_>,
+    window: &mut Window,
     from: u64,
     to: u64,
     own: Option<Generation>,
@@ -83,7 +83,7 @@ pub(crate) fn survey(
     Ok(survey.found)
 }
 
-impl Survey<'_, '_> {
+impl Survey<'_> {
     fn run(&mut self) -> io::Result<()> {
         let (mut position, to) = (self.found.from, self.found.to);
         while position < to {

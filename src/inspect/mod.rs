@@ -3,16 +3,20 @@
 //! Everything here opens for reading only, takes no lock and works beside a running node: what a node does meanwhile is
 //! told apart from damage by looking again.
 
+mod annotate;
 mod cursor;
 mod leftovers;
 mod outcome;
 mod pieces;
+mod records;
 mod segment;
 mod window;
 
+pub use annotate::{Field, checkpoint_fields, header_fields};
 pub use leftovers::{Beyond, Leftover};
 pub use outcome::{Finding, Outcome};
 pub use pieces::VouchedBy;
+pub use records::{FileRecord, Item, RecordBytes, Records, Which, record_bytes, records};
 pub use segment::{
     CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop, segment,
 };

@@ -1,7 +1,7 @@
 //! Takes the records of one file apart into unbroken runs, and decides which breaks are damage.
 
 use super::cursor::{At, Cursor, Next};
-use crate::format::record::{HEADER_LEN, RecordError};
+use crate::format::record::RecordError;
 use std::io;
 
 /// The most runs that are told apart in one file. Each is followed by a break of at least 8 bytes.
@@ -24,7 +24,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn new(cursor: &Cursor<'_>) -> Self {
+    fn new(cursor: &Cursor) -> Self {
         Self {
             from: cursor.position(),
             to: cursor.position(),
@@ -80,7 +80,7 @@ pub(crate) struct Pieces {
 
 /// Reads on to the end of the file. `checkpoint` is a position and the relative offset of the record that comes there.
 pub(crate) fn take_apart(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut Cursor,
     checkpoint: Option<(u64, u64)>,
 ) -> io::Result<Pieces> {
     let mut found =
@@ -118,22 +118,17 @@ impl Pieces {
         }
     }
 
-    /// Moves the cursor behind a break, to the next record whose offset can be right: higher than what was expected, and
-    /// no higher than what the bytes between can have held.
-    fn resume(&mut self, cursor: &mut Cursor<'_>, before: &Piece) -> io::Result<bool> {
-        let mut from = before.to;
-        while let Some(at) = cursor.find(from)? {
-            self.note_claim(&at);
-            let relative = u64::from(at.header.relative);
-            let lost_at_most = (at.position - before.to) / HEADER_LEN as u64;
-            if (before.next() + 1..=before.next() + lost_at_most).contains(&relative) {
-                cursor.seek(at.position, relative);
-                return Ok(true);
-            }
-            self.strays += 1;
-            from = at.end();
-        }
-        Ok(false)
+    /// Moves the cursor behind a break, to the next record that fits.
+    fn resume(&mut self, cursor: &mut Cursor, before: &Piece) -> io::Result<bool> {
+        let mut passed = 0;
+        let at = cursor.find_fitting(before.to, before.next(), |at| {
+            passed += 1;
+            self.note_claim(at);
+        })?;
+        self.strays += passed - u64::from(at.is_some());
+        let Some(at) = at else { return Ok(false) };
+        cursor.seek(at.position, at.header.relative.into());
+        Ok(true)
     }
 
     /// The place of the log's end in this file, among `pieces`: the first break that nothing vouches for. `None` if

@@ -210,7 +210,7 @@ pub(crate) fn examine(
 ) -> SegmentReport {
     let mut report = SegmentReport::new(path);
     let Some(file) = open(fs, path, &mut report) else { return report };
-    if let Err(error) = look(&*file, sealed, &mut report) {
+    if let Err(error) = look(&file, sealed, &mut report) {
         report.say(Outcome::Unreadable, None, None, format!("cannot be read: {error}"));
         return report;
     }
@@ -219,7 +219,7 @@ pub(crate) fn examine(
             break;
         }
         settle();
-        if let Some((outcome, detail)) = look_again(fs, &*file, &report) {
+        if let Some((outcome, detail)) = look_again(fs, &file, &report) {
             report.take_back(outcome, detail);
         }
     }
@@ -254,7 +254,7 @@ fn open(fs: &dyn FileSystem, path: &Path, report: &mut SegmentReport) -> Option<
 /// node was at work there.
 fn look_again(
     fs: &dyn FileSystem,
-    file: &dyn File,
+    file: &Arc<dyn File>,
     report: &SegmentReport,
 ) -> Option<(Outcome, String)> {
     let gone = |detail: &str| Some((Outcome::Gone, detail.to_owned()));
@@ -264,7 +264,7 @@ fn look_again(
         }
         _ => {}
     }
-    let header = read_header(file).ok()?;
+    let header = read_header(&**file).ok()?;
     if report.header.is_ok() && header != report.header {
         return gone("the file went on to another use while it was read");
     }
@@ -275,30 +275,30 @@ fn look_again(
     let in_use = header.in_use?;
     let frame = Frame { key: Key::new(in_use.log, header.generation), generation: header.generation };
     let end = header.capacity.min(file.len().ok()?);
-    let mut cursor = Cursor::new(Window::new(file, end), frame);
+    let mut cursor = Cursor::new(Window::new(Arc::clone(file), end), frame);
     cursor.seek(stop.position, stop.offset?.0.checked_sub(in_use.base.0)?);
     let moved = matches!(cursor.step().ok()?, super::cursor::Next::Record(_));
     // The header once more, since it is written before any record of another use.
-    if read_header(file).ok()? != report.header {
+    if read_header(&**file).ok()? != report.header {
         return gone("the file went on to another use while it was read");
     }
     moved.then(|| (Outcome::BeingWritten, "a record was being written here".to_owned()))
 }
 
-fn read_header(file: &dyn File) -> io::Result<Result<Header, HeaderError>> {
+pub(crate) fn read_header(file: &dyn File) -> io::Result<Result<Header, HeaderError>> {
     let mut sector = [0; SECTOR_LEN];
     let read = file.read_at(0, &mut sector)?;
     Ok(Header::parse(&sector[..read]))
 }
 
-fn look(file: &dyn File, sealed: Option<Offset>, report: &mut SegmentReport) -> io::Result<()> {
+fn look(file: &Arc<dyn File>, sealed: Option<Offset>, report: &mut SegmentReport) -> io::Result<()> {
     report.file_len = file.len()?;
-    let mut window = Window::new(file, report.file_len);
+    let mut window = Window::new(Arc::clone(file), report.file_len);
     let head = window.bytes(0, 2 * BLOCK_LEN)?.to_vec();
     report.header = Header::parse(&head);
     look_at_header(&head, report);
     let end = report.header.map_or(report.file_len, |header| header.capacity.min(report.file_len));
-    let mut window = Window::new(file, end);
+    let mut window = Window::new(Arc::clone(file), end);
     match find_key(&mut window, report)? {
         None => {
             let from = RECORDS_POSITION.min(end);
@@ -324,12 +324,7 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
     let header = match report.header {
         Ok(header) => header,
         Err(error) => {
-            let position = match error {
-                HeaderError::Short(_) | HeaderError::Zero | HeaderError::Magic(_) => 0,
-                HeaderError::Crc { .. } => 508,
-                HeaderError::Newer(_) => 8,
-                HeaderError::Field { at, .. } => at,
-            };
+            let position = error.position();
             let outcome = match error {
                 HeaderError::Newer(_) => Outcome::Unreadable,
                 _ => Outcome::Damaged,
@@ -352,13 +347,13 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
         let detail = format!("base offset: found {}, the file is named {named}", in_use.base);
         report.say(Outcome::Clean, Some(40), None, detail);
     }
-    report.checkpoint = view_checkpoint(head, &header, report.file_len);
+    report.checkpoint = view_checkpoint(head, &header);
     if let CheckpointView::Valid(checkpoint) = &report.checkpoint {
         report.vouched = Some((checkpoint.position, VouchedBy::Checkpoint));
     }
 }
 
-fn view_checkpoint(head: &[u8], header: &Header, file_len: u64) -> CheckpointView {
+fn view_checkpoint(head: &[u8], header: &Header) -> CheckpointView {
     let Some(block) = head.get(BLOCK_LEN..BLOCK_LEN + SECTOR_LEN) else {
         return CheckpointView::Absent;
     };
@@ -384,9 +379,9 @@ fn view_checkpoint(head: &[u8], header: &Header, file_len: u64) -> CheckpointVie
             let (found, expected) = (checkpoint.log, in_use.log);
             ignored(format!("byte {}, log id: found {found}, the file's is {expected}", at + 40))
         }
-        Some(_) if checkpoint.position > header.capacity => {
-            let found = checkpoint.position;
-            ignored(format!("byte {}, position: found {found}, the file has {file_len} bytes", at + 16))
+        Some(_) if !checkpoint.belongs_to(header) => {
+            let (position, next) = (checkpoint.position, checkpoint.next);
+            ignored(format!("byte {}: record {next} cannot come at byte {position}", at + 16))
         }
         Some(_) => CheckpointView::Valid(checkpoint),
     }
@@ -394,7 +389,7 @@ fn view_checkpoint(head: &[u8], header: &Header, file_len: u64) -> CheckpointVie
 
 /// The key of the records that the file may hold. A file whose header cannot be read still shows its records if the
 /// first one proves a key.
-fn find_key(window: &mut Window<'_>, report: &mut SegmentReport) -> io::Result<Option<Frame>> {
+fn find_key(window: &mut Window, report: &mut SegmentReport) -> io::Result<Option<Frame>> {
     match report.header {
         Ok(Header { in_use: Some(in_use), generation, .. }) => {
             report.key = KeySource::Header;
@@ -412,7 +407,7 @@ fn find_key(window: &mut Window<'_>, report: &mut SegmentReport) -> io::Result<O
 }
 
 /// The key that the first record's own checksums prove.
-pub(crate) fn derive(window: &mut Window<'_>) -> io::Result<Option<Frame>> {
+pub(crate) fn derive(window: &mut Window) -> io::Result<Option<Frame>> {
     let position = RECORDS_POSITION;
     let left = window.end().saturating_sub(position);
     let head = window.bytes(position, HEADER_LEN)?;
@@ -426,7 +421,7 @@ pub(crate) fn derive(window: &mut Window<'_>) -> io::Result<Option<Frame>> {
 }
 
 fn look_at_records(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut Cursor,
     sealed: Option<Offset>,
     report: &mut SegmentReport,
 ) -> io::Result<()> {

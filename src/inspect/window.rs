@@ -3,6 +3,7 @@
 use crate::format::BLOCK_LEN;
 use crate::fs::File;
 use std::io;
+use std::sync::Arc;
 
 /// How much is read at a time. Also the most that [`Window::bytes`] gives.
 pub(crate) const READ_LEN: usize = 128 * 1024;
@@ -23,16 +24,16 @@ pub struct Unreadable {
 
 /// Reads a file up to `end`, or to where it really ends.
 #[derive(Debug)]
-pub(crate) struct Window<'a> {
-    file: &'a dyn File,
+pub(crate) struct Window {
+    file: Arc<dyn File>,
     end: u64,
     buffer: Vec<u8>,
     at: u64,
     unreadable: Vec<Unreadable>,
 }
 
-impl<'a> Window<'a> {
-    pub(crate) fn new(file: &'a dyn File, end: u64) -> Self {
+impl Window {
+    pub(crate) fn new(file: Arc<dyn File>, end: u64) -> Self {
         Self { file, end, buffer: Vec::new(), at: 0, unreadable: Vec::new() }
     }
 
@@ -41,14 +42,15 @@ impl<'a> Window<'a> {
         self.end
     }
 
+    /// Lets reading end at `end` at the latest.
+    pub(crate) fn limit(&mut self, end: u64) {
+        self.end = self.end.min(end);
+        self.buffer.clear();
+    }
+
     /// What the device did not give back so far; it was taken for zeroes, so no record there is valid.
     pub(crate) fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
-    }
-
-    /// Drops what is buffered, to look again.
-    pub(crate) fn forget(&mut self) {
-        self.buffer.clear();
     }
 
     /// `len` bytes, at most [`READ_LEN`], from `position`; fewer where the file ends.
@@ -79,6 +81,11 @@ impl<'a> Window<'a> {
             }
         }
         Ok(bytes)
+    }
+
+    /// Fills `bytes` past the buffer, as far as the file goes.
+    pub(crate) fn read_whole(&self, position: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(position, bytes)
     }
 
     /// Whether the buffer holds all of these bytes.
