@@ -46,7 +46,8 @@ pub(crate) fn run(path: &Path, which: Which, as_json: bool) -> Result<(), Failur
     match &dump.wrong {
         None => Ok(()),
         Some(wrong) => {
-            let sentence = format!("{}, byte {}: no valid record: {wrong}", path.display(), dump.position);
+            let sentence =
+                format!("{}, byte {}: no valid record: {wrong}", path.display(), dump.position);
             Err(Failure::new(Exit::Damage, sentence)
                 .with("file", path.display().to_string())
                 .with("position", dump.position))
@@ -141,8 +142,10 @@ fn rows(position: u64, bytes: &[u8]) -> Vec<String> {
             continue;
         }
         skipped = false;
-        let text: String =
-            chunk.iter().map(|&byte| if matches!(byte, 0x20..0x7f) { char::from(byte) } else { '.' }).collect();
+        let text: String = chunk
+            .iter()
+            .map(|&byte| if matches!(byte, 0x20..0x7f) { char::from(byte) } else { '.' })
+            .collect();
         let at = position + (index * ROW_LEN) as u64;
         out.push(format!("  {at:08x}  {:<47}  {text}", spaced(chunk)));
     }
@@ -181,6 +184,8 @@ mod tests {
     fn what_to_dump_is_an_offset_or_a_byte() {
         assert_eq!(parse_which("7"), Ok(Which::Offset(Offset(7))));
         assert_eq!(parse_which("@8192"), Ok(Which::Position(8192)));
-        assert!(parse_which("x").is_err() && parse_which("@").is_err() && parse_which("-1").is_err());
+        assert!(
+            parse_which("x").is_err() && parse_which("@").is_err() && parse_which("-1").is_err()
+        );
     }
 }

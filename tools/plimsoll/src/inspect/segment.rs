@@ -60,7 +60,10 @@ fn lines(report: &SegmentReport) -> Vec<Line> {
     match &report.checkpoint {
         CheckpointView::Valid(checkpoint) => {
             let (position, next) = (checkpoint.position, checkpoint.next);
-            out.push(("checkpoint", format!("all durable below byte {position}, next offset {next}")));
+            out.push((
+                "checkpoint",
+                format!("all durable below byte {position}, next offset {next}"),
+            ));
         }
         CheckpointView::Absent => out.push(("checkpoint", "none".to_owned())),
         CheckpointView::Ignored(why) => out.push(("checkpoint", format!("ignored: {why}"))),
@@ -116,7 +119,10 @@ fn record_lines(report: &SegmentReport, out: &mut Vec<Line>) {
         out.push(("stamps", format!("{} to {}", stamp(first), stamp(last))));
     }
     if let Some((position, by)) = report.vouched {
-        out.push(("vouched", format!("all below byte {position} was durable: so says {}", vouched_by(by))));
+        out.push((
+            "vouched",
+            format!("all below byte {position} was durable: so says {}", vouched_by(by)),
+        ));
     }
     if let Some(stop) = report.stop {
         out.push(("end", format!("byte {}: {}", stop.position, stop.error)));
@@ -129,7 +135,10 @@ fn record_lines(report: &SegmentReport, out: &mut Vec<Line>) {
         out.push(("damage", format!("{} ranges more", thousands(more))));
     }
     if records.cut_off > 0 {
-        out.push(("cut off", format!("{} valid records behind the end", thousands(records.cut_off))));
+        out.push((
+            "cut off",
+            format!("{} valid records behind the end", thousands(records.cut_off)),
+        ));
     }
 }
 
