@@ -12,6 +12,9 @@ pub trait Clock: Debug + Send + Sync {
 
     /// Wall-clock milliseconds since the Unix epoch. May step in both directions.
     fn unix_millis(&self) -> u64;
+
+    /// Blocks the calling thread for about `time`.
+    fn sleep(&self, time: Duration);
 }
 
 /// The machine's clocks.
@@ -32,6 +35,11 @@ impl Clock for SystemClock {
     fn unix_millis(&self) -> u64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the room that owns the clocks")]
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
     }
 }
 
@@ -76,5 +84,10 @@ impl Clock for ManualClock {
 
     fn unix_millis(&self) -> u64 {
         self.wall.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Simulated time passes at once.
+    fn sleep(&self, time: Duration) {
+        self.advance(time);
     }
 }

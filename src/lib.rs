@@ -8,10 +8,15 @@ pub mod inspect;
 pub mod log;
 pub mod node;
 pub mod planted;
+mod pool;
+pub mod recovery;
 pub mod segment;
 pub mod types;
 
 pub use format::name::LogName;
-pub use log::{Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView, Ticket, Truncated};
-pub use node::{Node, NodeOptions};
+pub use log::{
+    AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView, Ticket,
+    Truncated,
+};
+pub use node::{Node, NodeBuilder, NodeOptions};
 pub use types::{Offset, WriteClass};

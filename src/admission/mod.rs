@@ -111,4 +111,9 @@ impl Admission {
         let now = self.clock.elapsed();
         Decision::Admit(Permit { class, bytes, not_before: now, expires: now + PERMIT_LIFE })
     }
+
+    /// Waits out a delay for a caller that may block.
+    pub(crate) fn wait(&self, delay: Duration) {
+        self.clock.sleep(delay);
+    }
 }

@@ -96,3 +96,6 @@ pub(crate) fn id_at(bytes: &[u8], at: usize) -> LogId {
 pub(crate) fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,6 +166,7 @@ pub struct Write<'a> {
 ///
 /// The three `raw` calls are what a system call does, short transfers and `EINTR` included; the provided ones finish
 /// the job and are what the engine calls.
+#[allow(clippy::len_without_is_empty, reason = "a length in bytes that can fail, not a collection")]
 pub trait File: Debug + Send + Sync {
     /// Length in bytes.
     ///

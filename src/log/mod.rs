@@ -1,10 +1,41 @@
 //! A log: stage, commit, read, truncate, heal.
 
-use crate::admission::Permit;
-use crate::error::{AppendError, CommitError, DiskError, PublishError, ReadError, Stopped};
+mod buffer;
+mod checkpoint;
+mod commit;
+mod heal;
+mod index;
+mod open;
+mod place;
+mod read;
+mod stage;
+mod state;
+mod ticket;
+mod truncate;
+
+pub(crate) use buffer::BufferPool;
+pub(crate) use index::Indexes;
+pub(crate) use open::Parts;
+pub use read::Reader;
+pub use ticket::Ticket;
+
+use crate::admission::{Admission, Decision, Permit};
+use crate::clock::Clock;
+use crate::error::{AppendError, DiskError, PublishError, ReadError, Stopped};
+use crate::format::RECORDS_POSITION;
 use crate::format::name::LogName;
+use crate::fs::FileSystem;
+use crate::recovery::RecoveryReport;
+use crate::segment::{Files, SegmentSource};
 use crate::types::{Offset, SizeClass, WriteClass};
-use std::time::Duration;
+use place::Ladder;
+use state::{State, Status};
+use std::fmt::Debug;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 /// A record to append: borrowed, copied once, into the staging buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,109 +115,271 @@ pub struct LogOptions {
     pub create: bool,
     /// Stop at small segments; for logs of metadata and acknowledgements.
     pub small: bool,
+    /// Which of the node's data directories a new log is made in, from 0.
+    pub data_dir: usize,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { create: true, small: false }
+        Self { create: true, small: false, data_dir: 0 }
+    }
+}
+
+/// Who does for a log what must not block its callers: the node.
+pub(crate) trait Helper: Debug + Send + Sync {
+    /// Calls [`Shared::commit_staged`] soon.
+    fn commit(&self, log: Arc<Shared>);
+
+    /// Calls [`Shared::prepare`] soon.
+    fn prepare(&self, log: Arc<Shared>);
+}
+
+/// What all handles of one log share. Lock order: `rolling` or `truncating`, then `state`; no I/O under `state`.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    name: LogName,
+    dir: PathBuf,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    source: Arc<dyn SegmentSource>,
+    files: Arc<Files>,
+    buffers: Arc<BufferPool>,
+    indexes: Arc<Indexes>,
+    helper: Arc<dyn Helper>,
+    ladder: Ladder,
+    record_max: u64,
+    gather_enabled: bool,
+    state: Mutex<State>,
+    /// Held while files are taken, so that two batches do not take twice as many.
+    rolling: Mutex<()>,
+    /// Held while segments are given up, which goes in order.
+    truncating: Mutex<()>,
+    /// For tickets of even and of odd chunks: a commit wakes those that it confirmed, and one of the others.
+    committed: [Condvar; 2],
+    room: Condvar,
+    gathered: Condvar,
+    readable: Condvar,
+}
+
+impl Shared {
+    /// The lock is never held over I/O or a callback, so a panic under it is a bug in pure code; going on with what it
+    /// left is safe, as every commit is checked against the durable end.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(on: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        on.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn schedule_commit(self: &Arc<Self>, state: &mut State) {
+        if !state.commit_scheduled && !state.chunks.is_empty() {
+            state.commit_scheduled = true;
+            self.helper.commit(Arc::clone(self));
+        }
+    }
+
+    fn schedule_prepare(self: &Arc<Self>, state: &mut State) {
+        if !state.prepare_scheduled {
+            state.prepare_scheduled = true;
+            self.helper.prepare(Arc::clone(self));
+        }
     }
 }
 
 /// A log. Cheap to clone; all clones are the same log.
 #[derive(Clone, Debug)]
-pub struct Log {}
-
-/// A staged batch on its way to the disk. Wait for it, poll it, or drop it: it is committed in any case.
-#[derive(Debug)]
-pub struct Ticket {}
-
-impl Ticket {
-    /// Blocks until the batch is durable.
-    ///
-    /// # Errors
-    /// [`CommitError`] says whether it may have been written.
-    pub fn wait(self) -> Result<Appended, CommitError> {
-        todo!()
-    }
+pub struct Log {
+    shared: Arc<Shared>,
+    admission: Admission,
+    report: Arc<RecoveryReport>,
 }
 
-impl std::future::Future for Ticket {
-    type Output = Result<Appended, CommitError>;
-    fn poll(
-        self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        todo!()
-    }
-}
-
-/// Reads a log's durable records in order.
-#[derive(Debug)]
-pub struct Reader {}
-
-impl Reader {
-    /// The next record, or `None` at the durable end; more may come, see [`Reader::wait`].
-    ///
-    /// # Errors
-    /// [`ReadError::Gone`] if it was truncated meanwhile; damage; closed; the disk.
-    pub fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        todo!()
-    }
-
-    /// Blocks until there is a next record, at most `timeout`; says whether there is.
-    ///
-    /// # Errors
-    /// If the log was closed or deleted.
-    pub fn wait(&self, _timeout: Duration) -> Result<bool, ReadError> {
-        todo!()
-    }
-
-    /// The offset of the next record.
-    pub fn position(&self) -> Offset {
-        todo!()
-    }
-}
-
-#[allow(missing_docs)]
 impl Log {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Its name.
+    #[must_use]
     pub fn name(&self) -> &LogName {
-        todo!()
+        &self.shared.name
     }
-    /// Stages and gives a ticket. Blocks for staging room or a file.
-    pub fn append(&self, _permit: Permit, _r: &[NewRecord<'_>]) -> Result<Ticket, AppendError> {
-        todo!()
+
+    /// Stages a batch and gives a ticket for it. The batch is contiguous; after a crash a prefix of it may be what
+    /// survives.
+    ///
+    /// Blocks while more than 2 MiB are staged, and leads a commit then if nobody else does; and where a new file is
+    /// needed, until it is made.
+    ///
+    /// # Errors
+    /// [`AppendError`]: nothing was written.
+    pub fn append(
+        &self,
+        permit: Permit,
+        records: &[NewRecord<'_>],
+    ) -> Result<Ticket, AppendError> {
+        self.shared.append(permit, records)
     }
-    /// Admit, wait, append, wait for the disk.
-    pub fn publish(&self, _c: WriteClass, _r: &[NewRecord<'_>]) -> Result<Appended, PublishError> {
-        todo!()
+
+    /// As [`Log::append`], but never blocks on the disk or on another commit: gives [`AppendError::Busy`] instead, and
+    /// has the node do what is missing.
+    ///
+    /// # Errors
+    /// [`AppendError`]: nothing was written.
+    pub fn try_append(
+        &self,
+        permit: &Permit,
+        records: &[NewRecord<'_>],
+    ) -> Result<Ticket, AppendError> {
+        self.shared.try_append(permit, records, None)
     }
-    pub fn read_from(&self, _offset: Offset) -> Result<Reader, ReadError> {
-        todo!()
+
+    /// As [`Log::append`], for a task that must not block: ready when the batch is staged. Await the ticket for the
+    /// confirmation.
+    pub fn append_async<'a>(
+        &self,
+        permit: Permit,
+        records: &'a [NewRecord<'a>],
+    ) -> AppendFuture<'a> {
+        AppendFuture { log: self.clone(), permit, records, seen: None }
     }
-    /// The first offset whose running maximum of stamps is at or above `millis`, or the durable end.
-    pub fn offset_for_time(&self, _millis: u64) -> Result<Offset, ReadError> {
-        todo!()
+
+    /// Does it all: admission, its delay, [`Log::append`], and the wait for the disk. Blocks.
+    ///
+    /// # Errors
+    /// [`PublishError`] says what is certain.
+    pub fn publish(
+        &self,
+        class: WriteClass,
+        records: &[NewRecord<'_>],
+    ) -> Result<Appended, PublishError> {
+        let bytes = records.iter().map(|new| (new.headers.len() + new.payload.len()) as u64).sum();
+        let permit = match self.admission.decide(class, bytes) {
+            Decision::Admit(permit) => permit,
+            Decision::Delay { wait, permit } => {
+                self.admission.wait(wait);
+                permit
+            }
+            Decision::Refuse(limited) => return Err(limited.into()),
+        };
+        Ok(self.append(permit, records)?.wait()?)
     }
-    pub fn truncate_before(&self, _offset: Offset) -> Result<Truncated, DiskError> {
-        todo!()
+
+    /// A reader that begins at `offset`, which may be the durable end.
+    ///
+    /// # Errors
+    /// [`ReadError::Gone`] with the next offset that is there; [`ReadError::Beyond`]; closed or deleted.
+    pub fn read_from(&self, offset: Offset) -> Result<Reader, ReadError> {
+        self.shared.reader(offset)
     }
+
+    /// The first offset at which the running maximum of the stamps reaches `millis` (Unix milliseconds), or the durable
+    /// end if none does. The running maximum is taken from the log's beginning, as clocks step back. Reads at most one
+    /// segment.
+    ///
+    /// # Errors
+    /// Of reading that segment.
+    pub fn offset_for_time(&self, millis: u64) -> Result<Offset, ReadError> {
+        self.shared.offset_for_time(millis)
+    }
+
+    /// Frees the segments that hold only records before `offset`. Needs no append and no new file. The last segment
+    /// always stays. A file that a reader is in is freed when the reader has left it.
+    ///
+    /// # Errors
+    /// Of giving a file up or syncing the directory; the records are gone for readers all the same, and the files go with
+    /// a later truncation or a restart brings them back.
+    pub fn truncate_before(&self, offset: Offset) -> Result<Truncated, DiskError> {
+        self.shared.truncate_before(offset)
+    }
+
+    /// The first offset that the log holds.
+    #[must_use]
     pub fn head(&self) -> Offset {
-        todo!()
+        self.shared.lock().head()
     }
+
+    /// The offset that the next record will have if nothing fails before it.
+    #[must_use]
     pub fn tail(&self) -> Offset {
-        todo!()
+        self.shared.lock().next
     }
+
+    /// Below this offset all is durable and can be read.
+    #[must_use]
     pub fn durable(&self) -> Offset {
-        todo!()
+        self.shared.lock().durable
     }
+
+    /// Its sizes. The held bytes of segments that were sealed before the log was opened count as full files.
+    #[must_use]
     pub fn bytes(&self) -> LogBytes {
-        todo!()
+        let state = self.shared.lock();
+        let on_disk = state.segments.iter().map(|segment| segment.capacity).sum();
+        let held = state.segments.iter().map(|segment| segment.durable() - RECORDS_POSITION).sum();
+        LogBytes { held, on_disk }
     }
+
+    /// Its segments, oldest first.
+    #[must_use]
     pub fn segments(&self) -> Vec<SegmentView> {
-        todo!()
+        let state = self.shared.lock();
+        let view = |segment: &Arc<state::Segment>| SegmentView {
+            base: segment.base,
+            class: segment.class,
+            capacity: segment.capacity,
+        };
+        state.segments.iter().map(view).collect()
     }
-    /// `None` while it takes appends.
+
+    /// What recovery saw and did when the log was opened.
+    #[must_use]
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// Why the log takes no appends; `None` while it does.
+    #[must_use]
     pub fn stopped(&self) -> Option<Stopped> {
-        todo!()
+        match &self.shared.lock().status {
+            Status::Stopped(why) => Some(why.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// See [`Log::append_async`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct AppendFuture<'a> {
+    log: Log,
+    permit: Permit,
+    records: &'a [NewRecord<'a>],
+    /// How often the node had prepared when this last had to wait.
+    seen: Option<u64>,
+}
+
+impl Future for AppendFuture<'_> {
+    type Output = Result<Ticket, AppendError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = Arc::clone(&self.log.shared);
+        let prepares = {
+            let state = shared.lock();
+            if self.seen.is_some_and(|seen| state.prepares > seen)
+                && let Some(error) = &state.prepare_error
+            {
+                return Poll::Ready(Err(error.clone()));
+            }
+            state.prepares
+        };
+        match shared.try_append(&self.permit, self.records, Some(context.waker())) {
+            Err(AppendError::Busy) => {
+                self.seen = Some(prepares);
+                Poll::Pending
+            }
+            other => Poll::Ready(other),
+        }
     }
 }

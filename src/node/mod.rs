@@ -1,70 +1,487 @@
-//! stub
-use crate::error::{DiskError, OpenError};
-use crate::format::name::LogName;
-use crate::log::{Log, LogOptions};
+//! The node: the owner of data directories. It opens logs, and owns the threads that work for them.
+
+mod data_dir;
+mod hub;
+mod options;
+
+pub use options::NodeOptions;
+
 use crate::admission::Admission;
-use std::path::Path;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{DiskContext, DiskError, OpenError, Stopped};
+use crate::format::name::LogName;
+use crate::fs::{FileSystem, OsFileSystem};
+use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
+use crate::segment::Files;
+use data_dir::DataDir;
+use hub::{Hub, Job};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Settings of a node, fixed while it is open.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct NodeOptions {
-    /// Size of a main segment file in bytes, for a data directory that is made now; at most a 64th of the file system.
-    pub segment_size: u64,
-    /// The largest record in bytes, with header and padding; never above a main file minus 8 KiB.
-    pub largest_record: u64,
-    /// Threads that commit for callers who do not block.
-    pub committers: usize,
-    /// The most descriptors kept open for segment files.
-    pub open_files: usize,
-    /// A log without an append for this long gets a durable checkpoint.
-    pub idle_checkpoint: Duration,
-    /// Make the data directory if it is missing.
-    pub create: bool,
+/// How many idle logs get their checkpoint in one turn of the worker, so that a sync of theirs does not stand before
+/// those of busy logs.
+const CHECKPOINTS_A_TURN: usize = 16;
+
+/// How often the worker takes a turn without being asked.
+const TURN: Duration = Duration::from_millis(250);
+
+/// How many sparse indexes a node keeps, of at most 1,024 entries each in a file of 64 MiB.
+const INDEXES: usize = 256;
+
+/// Builds a [`Node`].
+#[derive(Debug)]
+pub struct NodeBuilder {
+    dirs: Vec<PathBuf>,
+    options: NodeOptions,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    threads: bool,
 }
 
-impl Default for NodeOptions {
-    fn default() -> Self {
-        Self {
-            segment_size: 64 << 20,
-            largest_record: 8 << 20,
-            committers: 8,
-            open_files: 512,
-            idle_checkpoint: Duration::from_secs(10),
-            create: true,
+impl NodeBuilder {
+    /// Adds another data directory. Logs are found in any; new ones are made in the first unless their options say
+    /// otherwise.
+    #[must_use]
+    pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dirs.push(dir.into());
+        self
+    }
+
+    /// Sets the options.
+    #[must_use]
+    pub fn options(mut self, options: NodeOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets the file system; the machine's by default.
+    #[must_use]
+    pub fn file_system(mut self, fs: Arc<dyn FileSystem>) -> Self {
+        self.fs = fs;
+        self
+    }
+
+    /// Sets the clock; the machine's by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Starts no threads: whoever built the node calls [`Node::step`]. For simulation.
+    #[must_use]
+    pub fn without_threads(mut self) -> Self {
+        self.threads = false;
+        self
+    }
+
+    /// Opens the node: takes the locks, reads or makes the layouts, removes what an earlier life left half made. Logs are
+    /// recovered when they are opened.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(self) -> Result<Node, OpenError> {
+        let Self { dirs, options, fs, clock, threads } = self;
+        options.check()?;
+        let open = |dir: &PathBuf| {
+            DataDir::open(&fs, &clock, dir, options.segment_size, options.create)
+        };
+        let dirs = dirs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let inner = Arc::new(Inner {
+            dirs,
+            files: Arc::new(Files::new(Arc::clone(&fs), options.open_files)),
+            buffers: Arc::new(BufferPool::new(options.buffers_kept)),
+            indexes: Arc::new(Indexes::new(INDEXES)),
+            hub: Arc::default(),
+            admission: Admission::new(Arc::clone(&clock)),
+            slots: Mutex::default(),
+            closed: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
+            options,
+            fs,
+            clock,
+        });
+        let threads = if threads { Threads::start(&inner)? } else { Threads::default() };
+        Ok(Node { inner, threads: Arc::new(Mutex::new(threads)) })
+    }
+}
+
+type Slot = Arc<Mutex<Option<Log>>>;
+
+#[derive(Debug)]
+struct Inner {
+    dirs: Vec<DataDir>,
+    options: NodeOptions,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    files: Arc<Files>,
+    buffers: Arc<BufferPool>,
+    indexes: Arc<Indexes>,
+    hub: Arc<Hub>,
+    admission: Admission,
+    /// Open logs by name; a slot is locked while its log is being opened, so that others are not held up.
+    slots: Mutex<BTreeMap<LogName, Slot>>,
+    closed: AtomicBool,
+    /// Which log the worker looks at next.
+    turn: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Threads(Vec<JoinHandle<()>>);
+
+impl Threads {
+    fn start(inner: &Arc<Inner>) -> Result<Self, OpenError> {
+        let mut threads = Self::default();
+        for number in 0..inner.options.committers {
+            let this = Arc::clone(inner);
+            let body = move || {
+                while let Some(log) = this.hub.next_commit() {
+                    log.commit_staged();
+                }
+            };
+            threads.spawn(inner, format!("plimsoll-commit-{number}"), body)?;
+        }
+        let this = Arc::clone(inner);
+        let body = move || {
+            loop {
+                let (log, closing) = this.hub.next_prepare(TURN);
+                match log {
+                    Some(log) => log.prepare(),
+                    None if closing => break,
+                    None => this.take_turn(),
+                }
+            }
+        };
+        threads.spawn(inner, "plimsoll-worker".to_owned(), body)?;
+        Ok(threads)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the room that owns the threads")]
+    fn spawn(
+        &mut self,
+        inner: &Inner,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), OpenError> {
+        let started = std::thread::Builder::new().name(name).spawn(body);
+        match started {
+            Ok(thread) => {
+                self.0.push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                inner.hub.close();
+                let path = inner.dirs.first().map_or(Path::new(""), |dir| &dir.path);
+                Err(DiskError::new("start a thread for", path, error).into())
+            }
         }
     }
 }
 
-/// The owner of a data directory. Cheap to clone.
+/// The owner of one or more data directories. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Node {}
+pub struct Node {
+    inner: Arc<Inner>,
+    threads: Arc<Mutex<Threads>>,
+}
 
-#[allow(missing_docs)]
+impl Inner {
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<LogName, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, name: &LogName) -> Slot {
+        Arc::clone(self.slots().entry(name.clone()).or_default())
+    }
+
+    fn check_open(&self) -> Result<(), OpenError> {
+        if self.closed.load(Ordering::Acquire) { Err(OpenError::Closed) } else { Ok(()) }
+    }
+
+    /// All open logs.
+    fn open_logs(&self) -> Vec<Log> {
+        let slots: Vec<Slot> = self.slots().values().cloned().collect();
+        // A log that is being opened now needs nothing of the worker yet.
+        slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone()).collect()
+    }
+
+    /// One turn of the worker: checkpoints of idle logs, files whose last reader has left, the trash.
+    fn take_turn(&self) {
+        let logs = self.open_logs();
+        let from = self.turn.load(Ordering::Relaxed) % logs.len().max(1);
+        let mut left = CHECKPOINTS_A_TURN;
+        let in_turn = logs[from..].iter().chain(&logs[..from]);
+        for (at, log) in in_turn.enumerate() {
+            let shared = log.shared();
+            if shared.wants_checkpoint(self.options.idle_checkpoint) {
+                if let Err(error) = shared.checkpoint() {
+                    tracing::warn!(log = %log.name(), %error, "no checkpoint");
+                }
+                left -= 1;
+            }
+            if let Err(error) = shared.give_up_retired() {
+                tracing::warn!(log = %log.name(), %error, "truncated files are still there");
+            }
+            if left == 0 {
+                self.turn.store(from + at + 1, Ordering::Relaxed);
+                break;
+            }
+        }
+        for dir in &self.dirs {
+            if let Err(error) = dir.empty_trash(&*self.fs) {
+                tracing::warn!(%error, "the trash is not empty");
+            }
+        }
+    }
+
+    fn parts(
+        &self,
+        name: &LogName,
+        dir: &DataDir,
+        log_dir: PathBuf,
+    ) -> Result<Parts, OpenError> {
+        Ok(Parts {
+            lock: dir.lock()?,
+            name: name.clone(),
+            dir: log_dir,
+            fs: Arc::clone(&self.fs),
+            clock: Arc::clone(&self.clock),
+            source: Arc::clone(&dir.source),
+            files: Arc::clone(&self.files),
+            buffers: Arc::clone(&self.buffers),
+            indexes: Arc::clone(&self.indexes),
+            helper: Arc::clone(&self.hub) as Arc<dyn crate::log::Helper>,
+            admission: self.admission.clone(),
+            record_max: self.options.record_max,
+            gather: self.options.gather,
+        })
+    }
+
+    /// Finds the log's directory, or makes it in the data directory that the options name.
+    fn find(
+        &self,
+        name: &LogName,
+        options: &LogOptions,
+    ) -> Result<(&DataDir, PathBuf, Vec<PathBuf>), OpenError> {
+        for dir in &self.dirs {
+            if let Some((log_dir, parents)) = dir.log_dir(&*self.fs, name, false)? {
+                return Ok((dir, log_dir, parents));
+            }
+        }
+        if !options.create {
+            return Err(OpenError::Missing(name.clone()));
+        }
+        let dir = self.dirs.get(options.data_dir).ok_or_else(|| OpenError::Setting {
+            field: "data_dir",
+            reason: format!("the node has {} data directories", self.dirs.len()),
+        })?;
+        match dir.log_dir(&*self.fs, name, true)? {
+            Some((log_dir, parents)) => Ok((dir, log_dir, parents)),
+            None => Err(OpenError::Missing(name.clone())),
+        }
+    }
+}
+
 impl Node {
-    pub fn open(_dir: &Path, _options: NodeOptions) -> Result<Self, OpenError> {
-        todo!()
+    /// Opens a node over one data directory with the machine's file system and clock. See [`NodeBuilder::open`].
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(dir: impl Into<PathBuf>, options: NodeOptions) -> Result<Self, OpenError> {
+        Self::builder(dir).options(options).open()
     }
-    pub fn open_log(&self, _name: &LogName, _options: LogOptions) -> Result<Log, OpenError> {
-        todo!()
+
+    /// A builder over one data directory.
+    pub fn builder(dir: impl Into<PathBuf>) -> NodeBuilder {
+        NodeBuilder {
+            dirs: vec![dir.into()],
+            options: NodeOptions::default(),
+            fs: Arc::new(OsFileSystem),
+            clock: Arc::new(SystemClock),
+            threads: true,
+        }
     }
-    /// Names of all logs on disk, sorted.
+
+    /// Opens a log, recovering it if it is not open yet. A log that has failed is opened anew. Blocks on the disk.
+    ///
+    /// A log with damage is opened too: it can be read up to there, and takes no appends; see [`Log::stopped`].
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_log(&self, name: &LogName, options: LogOptions) -> Result<Log, OpenError> {
+        self.inner.check_open()?;
+        let slot = self.inner.slot(name);
+        let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(log) = &*open {
+            let Some(Stopped::Failed(_)) = log.stopped() else { return Ok(log.clone()) };
+            if let Err(error) = log.shared().close(Stopped::Closed) {
+                tracing::debug!(log = %name, %error, "a failed log was left as it is");
+            }
+            *open = None;
+        }
+        let (dir, log_dir, parents) = self.inner.find(name, &options)?;
+        let log = Shared::open(self.inner.parts(name, dir, log_dir)?, &parents, options)?;
+        *open = Some(log.clone());
+        Ok(log)
+    }
+
+    /// The names of all logs on disk, sorted.
+    ///
+    /// # Errors
+    /// If a directory cannot be listed, or holds something that is no log.
     pub fn logs(&self) -> Result<Vec<LogName>, OpenError> {
-        todo!()
+        let mut names = Vec::new();
+        for dir in &self.inner.dirs {
+            names.extend(dir.log_names(&*self.inner.fs)?);
+        }
+        names.sort();
+        Ok(names)
     }
-    /// Opens (recovers) every log, in parallel.
+
+    /// Opens every log on disk, recovering many at a time. One that cannot be opened does not keep the others.
+    ///
+    /// # Errors
+    /// As [`Node::logs`].
+    #[allow(clippy::type_complexity, reason = "a list of names and results")]
     pub fn open_all(&self) -> Result<Vec<(LogName, Result<Log, OpenError>)>, OpenError> {
-        todo!()
+        let names = self.logs()?;
+        let next = AtomicUsize::new(0);
+        let open = || {
+            let mut opened = Vec::new();
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let options = LogOptions { create: false, ..LogOptions::default() };
+                opened.push((name.clone(), self.open_log(name, options)));
+            }
+            opened
+        };
+        let threads = self.inner.options.recovery_threads.min(names.len());
+        let mut opened = if threads <= 1 || self.threads().0.is_empty() {
+            open()
+        } else {
+            in_threads(threads, &open)
+        };
+        opened.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(opened)
     }
-    pub fn delete_log(&self, _name: &LogName) -> Result<(), OpenError> {
-        todo!()
+
+    /// Deletes a log: when this returns, it is gone for good. Its files follow, by the worker or at the next start.
+    ///
+    /// # Errors
+    /// [`OpenError::Missing`]; or of the rename or the syncs, and then it may be there after a restart.
+    pub fn delete_log(&self, name: &LogName) -> Result<(), OpenError> {
+        self.inner.check_open()?;
+        let slot = self.inner.slot(name);
+        let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let fs = &*self.inner.fs;
+        let options = LogOptions { create: false, ..LogOptions::default() };
+        let (dir, log_dir, parents) = self.inner.find(name, &options)?;
+        if let Some(log) = open.take() {
+            let closed = log.shared().close(Stopped::Deleted);
+            closed?;
+        }
+        let mut unique = [0; 8];
+        fs.random(&mut unique).disk("name the remains of", &log_dir)?;
+        let target = dir.trash.join(format!("{:016x}", u64::from_le_bytes(unique)));
+        fs.rename(&log_dir, &target).disk("move to the trash", &log_dir)?;
+        // Both: a deleted log that is back after a power cut would bring old records back.
+        if let Some(parent) = parents.first() {
+            fs.sync_dir(parent).disk("sync", parent)?;
+        }
+        fs.sync_dir(&dir.trash).disk("sync", &dir.trash)?;
+        // Folders that held only this log would else look like logs without records.
+        for folder in parents.iter().take(parents.len() - 1) {
+            if fs.remove_dir(folder).is_err() {
+                break;
+            }
+        }
+        self.inner.slots().remove(name);
+        Ok(())
     }
+
+    /// The gate that appends pass.
+    #[must_use]
     pub fn admission(&self) -> &Admission {
-        todo!()
+        &self.inner.admission
     }
-    /// Commits what is staged, writes checkpoints, stops the threads, releases the lock.
+
+    /// Descriptors held open for segment files.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        self.inner.files.open_count()
+    }
+
+    /// Does one thing that a thread would do; `false` if there was nothing asked for, and then a turn of the worker was
+    /// taken. For nodes built without threads.
+    pub fn step(&self) -> bool {
+        match self.inner.hub.try_next() {
+            Some(Job::Commit(log)) => log.commit_staged(),
+            Some(Job::Prepare(log)) => log.prepare(),
+            None => {
+                self.inner.take_turn();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes clean: commits what is staged, gives every log a durable checkpoint, ends the threads. Releases the
+    /// locks of the data directories.
+    ///
+    /// # Errors
+    /// The first log that could not be closed clean; what was confirmed is durable all the same.
     pub fn close(self) -> Result<(), DiskError> {
-        todo!()
+        self.inner.closed.store(true, Ordering::Release);
+        let slots: Vec<Slot> = self.inner.slots().values().cloned().collect();
+        let next = AtomicUsize::new(0);
+        let close = || {
+            let mut results = Vec::new();
+            while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let log = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                results.extend(log.map(|log| log.shared().close(Stopped::Closed)));
+            }
+            results
+        };
+        let threads = self.inner.options.recovery_threads.min(slots.len());
+        let results = if threads <= 1 || self.threads().0.is_empty() {
+            close()
+        } else {
+            in_threads(threads, &close)
+        };
+        self.end_threads();
+        self.inner.dirs.iter().for_each(DataDir::unlock);
+        results.into_iter().collect()
+    }
+
+    fn end_threads(&self) {
+        self.inner.hub.close();
+        for thread in self.threads().0.drain(..) {
+            // A thread that panicked has reported itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs `work` in so many threads and gathers what they give.
+fn in_threads<T: Send>(threads: usize, work: &(impl Fn() -> Vec<T> + Sync)) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect()
+    })
+}
+
+impl Drop for Node {
+    /// The last handle ends the threads; without [`Node::close`] the logs are left as a crash would leave them.
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.threads) == 1 {
+            self.end_threads();
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! One segment file: where it comes from, how its records are walked, how it gets its name.
 
+mod files;
 mod install;
 mod source;
 mod walk;
 
+pub use files::{Access, FileId, Files};
 pub use install::install;
 pub use source::{Reuse, SegmentSource, Spare};
+pub(crate) use walk::carries_generation;
 pub use walk::{Found, Step, Walker};

@@ -5,6 +5,7 @@ use crate::format::{Key, header::Header};
 use crate::fs::File;
 use crate::types::{Generation, LogId, Offset};
 use std::io;
+use std::ops::Deref;
 
 /// A valid record.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +31,10 @@ pub enum Step<'a> {
     Stop(RecordError),
 }
 
-/// A walk over one file. Holds one buffer, as large as the read-ahead or the largest record met.
+/// A walk over one file, borrowed or shared. Holds one buffer, as large as the read-ahead or the largest record met.
 #[derive(Debug)]
-pub struct Walker<'a> {
-    file: &'a dyn File,
+pub struct Walker<F> {
+    file: F,
     key: Key,
     generation: Generation,
     base: Offset,
@@ -47,22 +48,40 @@ pub struct Walker<'a> {
     bytes_read: u64,
 }
 
-impl<'a> Walker<'a> {
+impl<F> Walker<F>
+where
+    F: Deref,
+    F::Target: File,
+{
     /// A walk over the records of `log` in `file`, from the record `next` at `position` to `end`, where no record
     /// reaches beyond.
     #[must_use]
     pub fn new(
-        file: &'a dyn File,
+        file: F,
         log: LogId,
         header: &Header,
         base: Offset,
         (position, next): (u64, Offset),
         end: u64,
     ) -> Self {
+        let generation = header.generation;
+        Self::with_key(file, Key::new(log, generation), generation, base, (position, next), end)
+    }
+
+    /// The same for a caller that has the key and not the header.
+    #[must_use]
+    pub fn with_key(
+        file: F,
+        key: Key,
+        generation: Generation,
+        base: Offset,
+        (position, next): (u64, Offset),
+        end: u64,
+    ) -> Self {
         Self {
             file,
-            key: Key::new(log, header.generation),
-            generation: header.generation,
+            key,
+            generation,
             base,
             end,
             position,
@@ -79,6 +98,11 @@ impl<'a> Walker<'a> {
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.read_ahead = bytes.max(HEADER_LEN);
         self
+    }
+
+    /// Lets the walk go on to `end`, where more has become readable. Never goes back.
+    pub fn extend_to(&mut self, end: u64) {
+        self.end = self.end.max(end);
     }
 
     /// Where the next record is expected.

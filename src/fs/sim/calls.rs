@@ -1,0 +1,296 @@
+//! The calls of [`FileSystem`] and [`File`], each counted, and open to faults, before it is done.
+
+use super::fault::OpKind;
+use super::machine::{Ask, Go, Machine};
+use super::names::Inode;
+use super::tree::{Node, errno};
+use super::{SimFileSystem, dead};
+use crate::fs::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// `st_dev` of everything here.
+const DEVICE: u64 = 1;
+
+pub(super) fn hold(machine: &Mutex<Machine>) -> MutexGuard<'_, Machine> {
+    machine.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The answer to a call that was done.
+fn done<T>(go: Go, result: io::Result<T>) -> io::Result<T> {
+    match (go, result) {
+        (Go::DoneThen(code), Ok(_)) => Err(errno(code)),
+        (_, result) => result,
+    }
+}
+
+impl SimFileSystem {
+    fn call<T>(
+        &self,
+        ask: Ask<'_>,
+        run: impl FnOnce(&mut Machine, u64) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut machine = hold(&self.machine);
+        let life = self.life.unwrap_or(machine.life);
+        let go = machine.begin(life, ask)?;
+        let result = run(&mut machine, life);
+        // What is dropped by `done` may be a handle, which takes the machine to close.
+        drop(machine);
+        done(go, result)
+    }
+
+    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+        self.call(Ask::path(OpKind::Open, path), |machine, life| {
+            let inode = machine.disk.tree.inode(path)?;
+            match machine.disk.tree.node(inode)? {
+                Node::File(_) => self.handle(machine, life, inode, path, writable),
+                Node::Link(_) => Err(errno(libc::ELOOP)),
+                Node::Dir(_) if writable => Err(errno(libc::EISDIR)),
+                Node::Dir(_) => {
+                    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+                }
+            }
+        })
+    }
+
+    fn handle(
+        &self,
+        machine: &mut Machine,
+        life: u64,
+        inode: Inode,
+        path: &Path,
+        writable: bool,
+    ) -> io::Result<Arc<dyn File>> {
+        let errors_seen = Mutex::new(machine.open(inode)?);
+        let fs = Arc::clone(&self.machine);
+        Ok(Arc::new(SimFile { fs, life, inode, path: path.into(), writable, errors_seen }))
+    }
+}
+
+impl FileSystem for SimFileSystem {
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path, false)
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path, true)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.call(Ask::path(OpKind::Create, path), |machine, life| {
+            let inode = make(machine, path, Node::File(Default::default()))?;
+            self.handle(machine, life, inode, path, true)
+        })
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(Ask::path(OpKind::CreateDir, path), |machine, _| {
+            make(machine, path, Node::Dir(Default::default())).map(drop)
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ask = Ask { to: Some(to), ..Ask::path(OpKind::Rename, from) };
+        self.call(ask, |machine, _| {
+            machine.charge_rename()?;
+            let op = machine.current_op();
+            if let Some(replaced) = machine.disk.tree.rename(op, from, to)? {
+                machine.free_unreachable(replaced);
+            }
+            Ok(())
+        })
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.call(Ask::path(OpKind::RemoveFile, path), |machine, _| {
+            let op = machine.current_op();
+            let inode = machine.disk.tree.remove_file(op, path)?;
+            machine.free_unreachable(inode);
+            Ok(())
+        })
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(Ask::path(OpKind::RemoveDir, path), |machine, _| {
+            let op = machine.current_op();
+            let inode = machine.disk.tree.remove_dir(op, path)?;
+            machine.free_unreachable(inode);
+            Ok(())
+        })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.call(Ask::path(OpKind::List, dir), |machine, _| machine.disk.tree.list(dir))
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.call(Ask::path(OpKind::Metadata, path), |machine, _| {
+            let node = machine.disk.tree.node(machine.disk.tree.inode(path)?)?;
+            let (len, blocks) = match node {
+                Node::File(content) => (content.len(), content.blocks.len()),
+                Node::Dir(_) => (super::content::PAGE as u64, 1),
+                Node::Link(target) => (target.as_os_str().len() as u64, 0),
+            };
+            let disk_bytes = blocks as u64 * super::content::PAGE as u64;
+            Ok(Metadata { kind: node.kind(), len, disk_bytes, device: DEVICE })
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.call(Ask::path(OpKind::SyncDir, dir), |machine, _| machine.sync_dir(dir))
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        self.call(Ask::path(OpKind::Space, path), |machine, _| {
+            let inode = machine.disk.tree.inode(path)?;
+            if machine.disk.tree.node(inode)?.kind() == FileKind::Link {
+                return Err(errno(libc::ELOOP));
+            }
+            let inodes = machine.disk.tree.nodes().count() as u64;
+            Ok(machine.disk.budget.space(inodes))
+        })
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.call(Ask::path(OpKind::Lock, path), |machine, life| {
+            let inode = match machine.disk.tree.find(path)?.inode {
+                Some(inode) => inode,
+                None => make(machine, path, Node::File(Default::default()))?,
+            };
+            machine.disk.tree.content(inode)?;
+            machine.lock(inode)?;
+            let fs = Arc::clone(&self.machine);
+            Ok(Box::new(SimLock { fs, life, inode }) as Box<dyn Lock>)
+        })
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.call(Ask::path(OpKind::Random, Path::new("")), |machine, _| {
+            for chunk in bytes.chunks_mut(8) {
+                let random = machine.disk.random.next().to_le_bytes();
+                chunk.copy_from_slice(&random[..chunk.len()]);
+            }
+            Ok(())
+        })
+    }
+}
+
+fn make(machine: &mut Machine, path: &Path, node: Node) -> io::Result<Inode> {
+    let place = machine.disk.tree.find(path)?;
+    if place.inode.is_some() {
+        return Err(errno(libc::EEXIST));
+    }
+    machine.charge_create()?;
+    let op = machine.current_op();
+    machine.disk.tree.make(op, path, node)
+}
+
+struct SimFile {
+    fs: Arc<Mutex<Machine>>,
+    life: u64,
+    inode: Inode,
+    path: Arc<Path>,
+    writable: bool,
+    /// How many failed write-backs of the file this handle was told of.
+    errors_seen: Mutex<u64>,
+}
+
+impl std::fmt::Debug for SimFile {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SimFile")
+            .field("path", &self.path)
+            .field("inode", &self.inode)
+            .field("life", &self.life)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SimFile {
+    fn begin(
+        &self,
+        kind: OpKind,
+        position: u64,
+        len: u64,
+    ) -> io::Result<(MutexGuard<'_, Machine>, Go)> {
+        let mut machine = hold(&self.fs);
+        let ask = Ask { position, len, ..Ask::path(kind, &self.path) };
+        let go = machine.begin(self.life, ask)?;
+        if !self.writable && matches!(kind, OpKind::Write | OpKind::Allocate) {
+            return Err(errno(libc::EBADF));
+        }
+        if !self.writable && kind == OpKind::SetLen {
+            return Err(errno(libc::EINVAL));
+        }
+        Ok((machine, go))
+    }
+}
+
+impl File for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        let (machine, go) = self.begin(OpKind::Metadata, 0, 0)?;
+        done(go, Ok(machine.disk.tree.content(self.inode)?.len()))
+    }
+
+    fn read_raw(&self, position: u64, into: &mut [u8]) -> io::Result<usize> {
+        let (machine, go) = self.begin(OpKind::Read, position, into.len() as u64)?;
+        let most = if let Go::Short(most) = go { most.min(into.len()) } else { into.len() };
+        let content = machine.disk.tree.content(self.inode)?;
+        done(go, Ok(content.read(position, &mut into[..most])))
+    }
+
+    fn write_raw(&self, position: u64, bytes: &[u8]) -> io::Result<usize> {
+        let (mut machine, go) = self.begin(OpKind::Write, position, bytes.len() as u64)?;
+        let most = match go {
+            Go::Short(most) | Go::Die(most) => most.min(bytes.len()),
+            _ => bytes.len(),
+        };
+        let written = machine.write(self.inode, position, &bytes[..most], go == Go::Lie);
+        match go {
+            Go::Die(_) => Err(dead()),
+            _ => done(go, written),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let (mut machine, go) = self.begin(OpKind::Sync, 0, 0)?;
+        let mut seen = self.errors_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        machine.sync(self.inode, &mut seen, go)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let (mut machine, go) = self.begin(OpKind::Allocate, 0, len)?;
+        done(go, machine.allocate(self.inode, len))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let (mut machine, go) = self.begin(OpKind::SetLen, 0, len)?;
+        done(go, machine.set_len(self.inode, len))
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        hold(&self.fs).close(self.life, self.inode);
+    }
+}
+
+struct SimLock {
+    fs: Arc<Mutex<Machine>>,
+    life: u64,
+    inode: Inode,
+}
+
+impl std::fmt::Debug for SimLock {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SimLock").field("inode", &self.inode).finish_non_exhaustive()
+    }
+}
+
+impl Lock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        hold(&self.fs).unlock(self.life, self.inode);
+    }
+}

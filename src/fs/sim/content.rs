@@ -1,0 +1,413 @@
+//! The bytes of one file: what reads show, what the disk surely holds, and all that a power cut may pick between.
+//!
+//! Pages of 4 KiB are shared until they are written, so that copying a file costs a few pointers and a sync moves some.
+
+use super::Sectors;
+use super::choose::{Choice, Chooser, ask};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(super) const PAGE: usize = 4096;
+const SECTOR: usize = 512;
+const ALL_SECTORS: u8 = u8::MAX;
+
+type Page = Arc<[u8; PAGE]>;
+
+/// Pages and a length. A missing page reads as zeroes; so does everything beyond the length (upheld by all changes).
+#[derive(Clone, Debug, Default)]
+struct Image {
+    pages: Vec<Option<Page>>,
+    len: u64,
+}
+
+impl Image {
+    fn page(&self, index: usize) -> Option<&Page> {
+        self.pages.get(index).and_then(Option::as_ref)
+    }
+
+    fn set_page(&mut self, index: usize, page: Option<Page>) {
+        if index >= self.pages.len() {
+            self.pages.resize(index + 1, None);
+        }
+        self.pages[index] = page;
+    }
+
+    fn page_mut(&mut self, index: usize) -> &mut [u8; PAGE] {
+        if index >= self.pages.len() {
+            self.pages.resize(index + 1, None);
+        }
+        Arc::make_mut(self.pages[index].get_or_insert_with(|| Arc::new([0; PAGE])))
+    }
+
+    fn read(&self, position: u64, into: &mut [u8]) -> usize {
+        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
+        let count = left.min(into.len());
+        for (index, start, part) in spans(position, count) {
+            let into = &mut into[part];
+            match self.page(index) {
+                Some(page) => into.copy_from_slice(&page[start..start + into.len()]),
+                None => into.fill(0),
+            }
+        }
+        count
+    }
+
+    /// Changes bytes in place, without a trace: damage, not a write.
+    fn poke(&mut self, position: u64, count: usize, mut change: impl FnMut(usize, &mut [u8])) {
+        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
+        for (index, start, part) in spans(position, count.min(left)) {
+            let length = part.len();
+            change(part.start, &mut self.page_mut(index)[start..start + length]);
+        }
+    }
+
+    /// Drops what lies beyond the length.
+    fn cut_to_len(&mut self) {
+        let (last, rest) = split(self.len);
+        self.pages.truncate(last + usize::from(rest > 0));
+        if rest > 0 && self.page(last).is_some_and(|page| page[rest..].iter().any(|b| *b != 0)) {
+            self.page_mut(last)[rest..].fill(0);
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(usize::MAX)];
+        self.read(0, &mut bytes);
+        bytes
+    }
+}
+
+/// A page as one write left it.
+#[derive(Clone, Debug)]
+struct Version {
+    /// Which write, counted within this file.
+    write: u64,
+    /// The sectors that it may put on the disk, bit 0 the first.
+    sectors: u8,
+    page: Page,
+}
+
+/// One file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    cached: Image,
+    durable: Image,
+    /// Pages written since the last sync that succeeded or failed, with every version, oldest first.
+    dirty: BTreeMap<usize, Vec<Version>>,
+    /// Lengths set since the last good sync, with the write that set each.
+    lengths: Vec<(u64, u64)>,
+    /// Clean pages whose bytes the disk does not hold, after a failed write-back.
+    stale: BTreeSet<usize>,
+    writes: u64,
+    /// Pages that have blocks on the disk.
+    pub(super) blocks: BTreeSet<usize>,
+    /// Pages that have a second block until the next sync, on a file system that never overwrites in place.
+    pub(super) copies: usize,
+    /// Write-backs that failed so far.
+    pub(super) errors: u64,
+    /// Whether anybody was told of the last one.
+    pub(super) error_seen: bool,
+}
+
+impl Content {
+    pub(super) fn len(&self) -> u64 {
+        self.cached.len
+    }
+
+    pub(super) fn read(&self, position: u64, into: &mut [u8]) -> usize {
+        self.cached.read(position, into)
+    }
+
+    pub(super) fn cached_bytes(&self) -> Vec<u8> {
+        self.cached.bytes()
+    }
+
+    pub(super) fn durable_bytes(&self) -> Vec<u8> {
+        self.durable.bytes()
+    }
+
+    /// The pages that writing these bytes dirties.
+    pub(super) fn pages_of(position: u64, count: usize) -> impl Iterator<Item = usize> {
+        spans(position, count).map(|(index, _, _)| index)
+    }
+
+    pub(super) fn is_dirty(&self, page: usize) -> bool {
+        self.dirty.contains_key(&page)
+    }
+
+    /// Whether the cache and the disk may differ.
+    pub(super) fn is_pending(&self) -> bool {
+        let clean = self.dirty.is_empty() && self.lengths.is_empty() && self.stale.is_empty();
+        !clean || self.errors > 0
+    }
+
+    pub(super) fn write(&mut self, position: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.writes += 1;
+        for (index, start, part) in spans(position, bytes.len()) {
+            let bytes = &bytes[part];
+            let touched = sector_mask(start, bytes.len());
+            let page = if bytes.len() == PAGE {
+                let mut page = Arc::new([0; PAGE]);
+                Arc::make_mut(&mut page).copy_from_slice(bytes);
+                self.cached.set_page(index, Some(page));
+                self.cached.page(index).cloned()
+            } else {
+                self.cached.page_mut(index)[start..start + bytes.len()].copy_from_slice(bytes);
+                self.cached.page(index).cloned()
+            };
+            if let Some(page) = page {
+                self.note_version(index, touched, page);
+            }
+        }
+        let end = position + bytes.len() as u64;
+        if end > self.cached.len {
+            self.cached.len = end;
+            self.lengths.push((self.writes, end));
+        }
+    }
+
+    fn note_version(&mut self, index: usize, touched: u8, page: Page) {
+        // The kernel writes back whole pages: one that the disk missed before goes there as a whole with this write.
+        let sectors = if self.stale.contains(&index) { ALL_SECTORS } else { touched };
+        let version = Version { write: self.writes, sectors, page };
+        self.dirty.entry(index).or_default().push(version);
+    }
+
+    pub(super) fn set_len(&mut self, len: u64) {
+        if len == self.cached.len {
+            return;
+        }
+        self.writes += 1;
+        self.lengths.push((self.writes, len));
+        let (first, rest) = split(len);
+        let old_pages = self.cached.pages.len();
+        let shrinks = len < self.cached.len;
+        self.cached.len = len;
+        if !shrinks {
+            return;
+        }
+        self.cached.cut_to_len();
+        // What is cut off may still be on the disk, or not, and reads as zeroes if the file grows again.
+        let zero: Page = Arc::new([0; PAGE]);
+        for index in first..old_pages {
+            let page = self.cached.page(index).cloned().unwrap_or_else(|| Arc::clone(&zero));
+            let touched = if index == first && rest > 0 {
+                sector_mask(rest, PAGE - rest)
+            } else {
+                ALL_SECTORS
+            };
+            self.note_version(index, touched, page);
+        }
+        self.blocks.retain(|block| *block < first + usize::from(rest > 0));
+    }
+
+    /// Everything that is dirty reaches the disk.
+    pub(super) fn sync(&mut self) {
+        for index in std::mem::take(&mut self.dirty).into_keys() {
+            let page = self.cached.page(index).cloned();
+            self.durable.set_page(index, page);
+            self.stale.remove(&index);
+        }
+        self.lengths.clear();
+        self.durable.len = self.cached.len;
+        self.durable.cut_to_len();
+    }
+
+    /// A write-back that failed: of the dirty pages the disk gets what `reached` says, and all are clean after it.
+    /// Lengths stay pending, as they go to the disk another way (the journal).
+    pub(super) fn fail_sync(&mut self, inode: u64, sectors: Sectors, reached: &mut dyn Chooser) {
+        for (index, versions) in std::mem::take(&mut self.dirty) {
+            choose_page(&mut self.durable, inode, index, &versions, sectors, reached);
+            self.stale.insert(index);
+        }
+    }
+
+    /// A write that the device confirms and loses: the cache has it, the disk never gets it.
+    pub(super) fn write_lost(&mut self, position: u64, bytes: &[u8]) {
+        self.write(position, bytes);
+        for index in Self::pages_of(position, bytes.len()) {
+            if let Some(versions) = self.dirty.get_mut(&index) {
+                versions.retain(|version| version.write != self.writes);
+                if versions.is_empty() {
+                    self.dirty.remove(&index);
+                    self.stale.insert(index);
+                }
+            }
+        }
+    }
+
+    /// The kernel drops every clean page; reads show what the disk holds.
+    pub(super) fn evict(&mut self) {
+        let stale = std::mem::take(&mut self.stale);
+        for index in stale {
+            if self.dirty.contains_key(&index) {
+                self.stale.insert(index);
+            } else {
+                let page = self.durable.page(index).cloned();
+                self.cached.set_page(index, page);
+            }
+        }
+        self.cached.cut_to_len();
+    }
+
+    /// Loses the cache: each unit keeps one version, the length too.
+    pub(super) fn power_cut(&mut self, inode: u64, sectors: Sectors, chooser: &mut dyn Chooser) {
+        if sectors == Sectors::Prefix {
+            self.cut_prefix(inode, chooser);
+        } else {
+            for (index, versions) in std::mem::take(&mut self.dirty) {
+                choose_page(&mut self.durable, inode, index, &versions, sectors, chooser);
+            }
+            let lengths = std::mem::take(&mut self.lengths).into_iter().map(|(_, len)| len);
+            let options = distinct(self.durable.len, lengths.collect());
+            self.durable.len = options[ask(chooser, Choice::Length { inode }, options.len())];
+        }
+        self.settle();
+    }
+
+    fn cut_prefix(&mut self, inode: u64, chooser: &mut dyn Chooser) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let lengths = std::mem::take(&mut self.lengths);
+        let mut writes: Vec<u64> = lengths.iter().map(|(write, _)| *write).collect();
+        writes.extend(dirty.values().flatten().map(|version| version.write));
+        writes.sort_unstable();
+        writes.dedup();
+        let kept = ask(chooser, Choice::Writes { inode }, writes.len() + 1);
+        let Some(last) = kept.checked_sub(1).map(|at| writes[at]) else {
+            return;
+        };
+        for (index, versions) in dirty {
+            for version in versions.iter().filter(|version| version.write <= last) {
+                apply(&mut self.durable, index, version);
+            }
+        }
+        if let Some((_, len)) = lengths.iter().rfind(|(write, _)| *write <= last) {
+            self.durable.len = *len;
+        }
+    }
+
+    /// What is on the disk is all there is.
+    fn settle(&mut self) {
+        self.durable.cut_to_len();
+        self.cached = self.durable.clone();
+        self.stale.clear();
+        (self.copies, self.errors, self.error_seen) = (0, 0, false);
+        let (last, rest) = split(self.durable.len);
+        self.blocks.retain(|block| *block < last + usize::from(rest > 0));
+    }
+
+    pub(super) fn damage(
+        &mut self,
+        position: u64,
+        count: usize,
+        mut change: impl FnMut(usize, &mut [u8]),
+    ) {
+        self.durable.poke(position, count, &mut change);
+        self.cached.poke(position, count, &mut change);
+    }
+
+    /// Shows every cached page that is not all zeroes.
+    pub(super) fn each_page(&self, mut see: impl FnMut(usize, &[u8; PAGE])) {
+        for (index, page) in self.cached.pages.iter().enumerate() {
+            if let Some(page) = page.as_ref().filter(|page| ***page != [0; PAGE]) {
+                see(index, page);
+            }
+        }
+    }
+}
+
+/// Lets each unit of one dirty page take one of its versions.
+fn choose_page(
+    durable: &mut Image,
+    inode: u64,
+    index: usize,
+    versions: &[Version],
+    sectors: Sectors,
+    chooser: &mut dyn Chooser,
+) {
+    let unit = if sectors == Sectors::Atomic4K { PAGE } else { SECTOR };
+    let zero = [0; PAGE];
+    let garbage = [0xa5; SECTOR];
+    for start in (0..PAGE).step_by(unit) {
+        let range = start..start + unit;
+        let mask = sector_mask(start, unit);
+        let written = versions.iter().filter(|version| version.sectors & mask != 0);
+        let mut written: Vec<&[u8]> = written.map(|version| &version.page[range.clone()]).collect();
+        if sectors == Sectors::Garbage && !written.is_empty() {
+            written.insert(0, &garbage);
+        }
+        let old = &durable.page(index).map_or(&zero, |page| &**page)[range.clone()];
+        let options = distinct(old, written);
+        let position = (index * PAGE + start) as u64;
+        let picked = ask(chooser, Choice::Bytes { inode, position }, options.len());
+        if picked > 0 {
+            let mut chosen = [0; PAGE];
+            chosen[range.clone()].copy_from_slice(options[picked]);
+            durable.page_mut(index)[range.clone()].copy_from_slice(&chosen[range]);
+        }
+    }
+}
+
+fn apply(durable: &mut Image, index: usize, version: &Version) {
+    let page = durable.page_mut(index);
+    for sector in 0..PAGE / SECTOR {
+        if version.sectors & (1 << sector) != 0 {
+            let range = sector * SECTOR..(sector + 1) * SECTOR;
+            page[range.clone()].copy_from_slice(&version.page[range]);
+        }
+    }
+}
+
+/// The old version, the newest one, and between them all that differ from both and from each other.
+fn distinct<T: Copy + PartialEq>(old: T, newer: Vec<T>) -> Vec<T> {
+    let Some((newest, between)) = newer.split_last() else {
+        return vec![old];
+    };
+    let mut options = vec![old];
+    for version in between {
+        if version != newest && !options.contains(version) {
+            options.push(*version);
+        }
+    }
+    if options.len() > 1 || old != *newest {
+        options.push(*newest);
+    }
+    options
+}
+
+/// Page number and the position in it.
+fn split(position: u64) -> (usize, usize) {
+    let position = usize::try_from(position).unwrap_or(usize::MAX);
+    (position / PAGE, position % PAGE)
+}
+
+/// The parts of a range by page: page, start in it, and the part of the caller's bytes.
+fn spans(
+    position: u64,
+    count: usize,
+) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+    let (mut index, mut start) = split(position);
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == count {
+            return None;
+        }
+        let length = (PAGE - start).min(count - done);
+        let span = (index, start, done..done + length);
+        index += 1;
+        start = 0;
+        done += length;
+        Some(span)
+    })
+}
+
+fn sector_mask(start: usize, length: usize) -> u8 {
+    let mut mask = 0;
+    for sector in start / SECTOR..(start + length).div_ceil(SECTOR) {
+        mask |= 1 << sector;
+    }
+    mask
+}

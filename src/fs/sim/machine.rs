@@ -1,0 +1,392 @@
+//! The state behind a simulated file system: the disk with its cache, the process that uses it, and what is to go wrong.
+
+use super::choose::{AllPersisted, Chooser, NothingPersisted, Seeded, SplitMix};
+use super::content::Content;
+use super::fault::{Faults, Op, OpKind, Reached, What};
+use super::names::Inode;
+use super::space::Budget;
+use super::tree::{Node, Tree, errno};
+use super::{Profile, dead};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+/// What outlives a process, and is copied by a fork.
+#[derive(Clone, Debug)]
+pub(super) struct Disk {
+    pub(super) tree: Tree,
+    pub(super) budget: Budget,
+    pub(super) profile: Profile,
+    pub(super) random: SplitMix,
+    pub(super) ops: u64,
+    pub(super) read_only: bool,
+}
+
+/// The disk, and who uses it now.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) disk: Disk,
+    /// Which process this is; handles of an earlier one are dead.
+    pub(super) life: u64,
+    pub(super) dead: bool,
+    open: BTreeMap<Inode, u32>,
+    locks: BTreeSet<Inode>,
+    pub(super) faults: Faults,
+    /// The operation at which the process dies, and what a write puts into the cache before.
+    pub(super) crash: Option<(u64, usize)>,
+    pub(super) trace: Option<Vec<Op>>,
+}
+
+/// How an operation goes on after it was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Go {
+    /// As it should.
+    On,
+    /// With at most so many bytes.
+    Short(usize),
+    /// So many bytes are written, then the process is dead.
+    Die(usize),
+    /// It is done, then answers with this number.
+    DoneThen(i32),
+    /// A write-back fails.
+    FailSync(i32, Reached),
+    /// It answers `Ok` without doing it.
+    Lie,
+}
+
+/// What is asked for, before it is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask<'a> {
+    pub(super) kind: OpKind,
+    pub(super) path: &'a Path,
+    pub(super) to: Option<&'a Path>,
+    pub(super) position: u64,
+    pub(super) len: u64,
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn path(kind: OpKind, path: &'a Path) -> Self {
+        Self { kind, path, to: None, position: 0, len: 0 }
+    }
+}
+
+impl Machine {
+    pub(super) fn new(disk: Disk) -> Self {
+        Self {
+            disk,
+            life: 0,
+            dead: false,
+            open: BTreeMap::new(),
+            locks: BTreeSet::new(),
+            faults: Faults::default(),
+            crash: None,
+            trace: None,
+        }
+    }
+
+    /// Counts an operation of process `life` and says how it goes on.
+    pub(super) fn begin(&mut self, life: u64, ask: Ask<'_>) -> io::Result<Go> {
+        if life != self.life || self.dead {
+            return Err(dead());
+        }
+        let number = self.disk.ops;
+        if let Some((at, bytes)) = self.crash
+            && number >= at
+        {
+            self.dead = true;
+            return if ask.kind == OpKind::Write { Ok(Go::Die(bytes)) } else { Err(dead()) };
+        }
+        self.disk.ops += 1;
+        if let Some(trace) = &mut self.trace {
+            trace.push(Op {
+                number,
+                kind: ask.kind,
+                path: ask.path.to_path_buf(),
+                to: ask.to.map(Path::to_path_buf),
+                position: ask.position,
+                len: ask.len,
+            });
+        }
+        if self.disk.read_only && ask.kind.changes() {
+            return Err(errno(libc::EROFS));
+        }
+        let transfers = matches!(ask.kind, OpKind::Read | OpKind::Write);
+        match self.faults.strike(number, ask.kind, ask.path, ask.to) {
+            Some(What::Errno(code)) if ask.kind == OpKind::Sync => {
+                Ok(Go::FailSync(code, Reached::Nothing))
+            }
+            Some(What::FailedSync { errno: code, reached }) if ask.kind == OpKind::Sync => {
+                Ok(Go::FailSync(code, reached))
+            }
+            Some(What::Errno(code) | What::FailedSync { errno: code, .. }) => Err(errno(code)),
+            Some(What::Interrupted) => Err(errno(libc::EINTR)),
+            Some(What::Short(bytes)) if transfers => Ok(Go::Short(bytes)),
+            Some(What::DoneThen(code)) => Ok(Go::DoneThen(code)),
+            Some(What::ReadOnly) => {
+                self.disk.read_only = true;
+                Err(errno(libc::EIO))
+            }
+            Some(What::Lie) if matches!(ask.kind, OpKind::Write | OpKind::Sync) => Ok(Go::Lie),
+            Some(What::Short(_) | What::Lie) | None => Ok(Go::On),
+        }
+    }
+
+    /// The number of the operation that was counted last, for what it changes.
+    pub(super) fn current_op(&self) -> u64 {
+        self.disk.ops.saturating_sub(1)
+    }
+
+    fn charge(&mut self, blocks: usize) -> io::Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        match self.faults.strike_charge() {
+            Some(What::Errno(code)) => return Err(errno(code)),
+            Some(_) => return Err(errno(libc::ENOSPC)),
+            None => {}
+        }
+        if !self.disk.budget.charges.at_sync && !self.disk.budget.has(blocks) {
+            return Err(errno(libc::ENOSPC));
+        }
+        self.disk.budget.take(blocks);
+        Ok(())
+    }
+
+    pub(super) fn charge_create(&mut self) -> io::Result<()> {
+        self.charge(self.create_blocks())
+    }
+
+    fn create_blocks(&self) -> usize {
+        self.disk.budget.charges.create as usize
+    }
+
+    pub(super) fn charge_rename(&mut self) -> io::Result<()> {
+        let blocks = self.disk.budget.charges.rename as usize;
+        self.charge(blocks)?;
+        self.disk.budget.free(blocks);
+        Ok(())
+    }
+
+    /// Writes as much as there is room for.
+    pub(super) fn write(
+        &mut self,
+        inode: Inode,
+        position: u64,
+        bytes: &[u8],
+        lost: bool,
+    ) -> io::Result<usize> {
+        let end = position.checked_add(bytes.len() as u64).ok_or_else(|| errno(libc::EFBIG))?;
+        if end > i64::MAX.unsigned_abs() {
+            return Err(errno(libc::EFBIG));
+        }
+        let mut room = bytes.len();
+        let mut refused = None;
+        for page in Content::pages_of(position, bytes.len()) {
+            if let Err(error) = self.charge_page(inode, page) {
+                let start = page as u64 * super::content::PAGE as u64;
+                room = usize::try_from(start.saturating_sub(position)).unwrap_or(0);
+                refused = Some(error);
+                break;
+            }
+        }
+        if let Some(error) = refused.filter(|_| room == 0) {
+            return Err(error);
+        }
+        let content = self.disk.tree.content_mut(inode)?;
+        if lost {
+            content.write_lost(position, &bytes[..room]);
+        } else {
+            content.write(position, &bytes[..room]);
+        }
+        Ok(room)
+    }
+
+    fn charge_page(&mut self, inode: Inode, page: usize) -> io::Result<()> {
+        let content = self.disk.tree.content(inode)?;
+        if !content.blocks.contains(&page) {
+            self.charge(1)?;
+            self.disk.tree.content_mut(inode)?.blocks.insert(page);
+        } else if self.disk.budget.charges.overwrites && !content.is_dirty(page) {
+            self.charge(1)?;
+            self.disk.tree.content_mut(inode)?.copies += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn allocate(&mut self, inode: Inode, len: u64) -> io::Result<()> {
+        let content = self.disk.tree.content(inode)?;
+        let pages = usize::try_from(len.div_ceil(super::content::PAGE as u64))
+            .map_err(|_| errno(libc::EFBIG))?;
+        let missing = pages - content.blocks.range(..pages).count();
+        self.charge(missing)?;
+        let content = self.disk.tree.content_mut(inode)?;
+        content.blocks.extend(0..pages);
+        if len > content.len() {
+            content.set_len(len);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_len(&mut self, inode: Inode, len: u64) -> io::Result<()> {
+        if len > i64::MAX.unsigned_abs() {
+            return Err(errno(libc::EFBIG));
+        }
+        let content = self.disk.tree.content_mut(inode)?;
+        let before = content.blocks.len();
+        content.set_len(len);
+        let freed = before - content.blocks.len();
+        self.disk.budget.free(freed);
+        Ok(())
+    }
+
+    /// `seen` is how many failed write-backs of the file this handle knows of.
+    pub(super) fn sync(&mut self, inode: Inode, seen: &mut u64, go: Go) -> io::Result<()> {
+        let full = self.disk.budget.charges.at_sync && !self.disk.budget.has(0);
+        let go = if go == Go::On && full && self.disk.tree.content(inode)?.is_pending() {
+            Go::FailSync(libc::ENOSPC, Reached::Nothing)
+        } else {
+            go
+        };
+        let content = self.disk.tree.content_mut(inode)?;
+        match go {
+            Go::Lie => return Ok(()),
+            Go::FailSync(code, reached) => {
+                self.fail_write_back(inode, reached)?;
+                let content = self.disk.tree.content_mut(inode)?;
+                content.error_seen = true;
+                *seen = content.errors;
+                return Err(errno(code));
+            }
+            _ => {}
+        }
+        if *seen < content.errors {
+            content.error_seen = true;
+            *seen = content.errors;
+            return Err(errno(libc::EIO));
+        }
+        content.sync();
+        let copies = std::mem::take(&mut content.copies);
+        self.disk.budget.free(copies);
+        match go {
+            Go::DoneThen(code) => Err(errno(code)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn fail_write_back(&mut self, inode: Inode, reached: Reached) -> io::Result<()> {
+        let sectors = self.disk.profile.sectors;
+        let chooser: &mut dyn Chooser = match reached {
+            Reached::Nothing => &mut NothingPersisted,
+            Reached::Everything => &mut AllPersisted,
+            Reached::Some(seed) => &mut Seeded::new(seed),
+        };
+        let content = self.disk.tree.content_mut(inode)?;
+        content.fail_sync(inode, sectors, chooser);
+        content.errors += 1;
+        content.error_seen = false;
+        let copies = std::mem::take(&mut content.copies);
+        self.disk.budget.free(copies);
+        Ok(())
+    }
+
+    /// Opens a handle; gives how many failed write-backs it knows of. One that nobody was told of is not yet known.
+    pub(super) fn open(&mut self, inode: Inode) -> io::Result<u64> {
+        let content = self.disk.tree.content(inode)?;
+        let seen =
+            if content.error_seen { content.errors } else { content.errors.saturating_sub(1) };
+        *self.open.entry(inode).or_default() += 1;
+        Ok(seen)
+    }
+
+    pub(super) fn close(&mut self, life: u64, inode: Inode) {
+        if life != self.life {
+            return;
+        }
+        if let Some(count) = self.open.get_mut(&inode) {
+            *count -= 1;
+            if *count == 0 {
+                self.open.remove(&inode);
+                self.free_unreachable(inode);
+            }
+        }
+    }
+
+    /// Gives back the blocks of a file that has neither a name nor a handle. The inode stays while the disk may still
+    /// give it its name back.
+    pub(super) fn free_unreachable(&mut self, inode: Inode) {
+        if self.disk.tree.is_named(inode) || self.open.contains_key(&inode) {
+            return;
+        }
+        let content = self.disk.tree.content(inode);
+        let blocks = content.map_or(0, |content| content.blocks.len() + content.copies);
+        self.disk.budget.free(blocks + self.create_blocks());
+    }
+
+    pub(super) fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
+        self.disk.tree.sync_dir(path)?;
+        let open = &self.open;
+        self.disk.tree.collect(|inode| open.contains_key(&inode));
+        Ok(())
+    }
+
+    pub(super) fn lock(&mut self, inode: Inode) -> io::Result<()> {
+        if self.locks.insert(inode) { Ok(()) } else { Err(errno(libc::EWOULDBLOCK)) }
+    }
+
+    pub(super) fn unlock(&mut self, life: u64, inode: Inode) {
+        if life == self.life {
+            self.locks.remove(&inode);
+        }
+    }
+
+    /// A new process; all handles and locks of the old one are gone.
+    pub(super) fn process_death(&mut self) {
+        self.life += 1;
+        self.dead = false;
+        self.crash = None;
+        self.locks.clear();
+        for inode in std::mem::take(&mut self.open).into_keys() {
+            self.free_unreachable(inode);
+        }
+    }
+
+    pub(super) fn power_cut(&mut self, chooser: &mut dyn Chooser) {
+        self.process_death();
+        let Profile { sectors, names } = self.disk.profile;
+        self.disk.tree.power_cut(sectors, names, chooser);
+        self.disk.read_only = false;
+        self.count_used();
+    }
+
+    fn count_used(&mut self) {
+        let blocks = self.disk.tree.nodes().map(|(_, node)| match node {
+            Node::File(content) => content.blocks.len() + content.copies,
+            _ => 0,
+        });
+        let blocks: usize = blocks.sum();
+        let made = self.disk.tree.nodes().count() - 1; // All but the root.
+        self.disk.budget.used = 0;
+        self.disk.budget.take(blocks + made * self.create_blocks());
+    }
+
+    pub(super) fn evict(&mut self, inode: Inode) -> io::Result<()> {
+        let open = self.open.contains_key(&inode);
+        let content = self.disk.tree.content_mut(inode)?;
+        content.evict();
+        if !open {
+            // With its inode the kernel forgets an error that nobody was told of.
+            content.error_seen = true;
+        }
+        Ok(())
+    }
+
+    /// Replaces the disk; the process that used the old one is gone.
+    pub(super) fn replace(&mut self, disk: Disk) {
+        self.life += 1;
+        self.dead = false;
+        self.crash = None;
+        self.locks.clear();
+        self.open.clear();
+        self.disk = disk;
+    }
+}

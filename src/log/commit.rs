@@ -1,0 +1,354 @@
+//! Commits: one write and one sync for all who wait, led by one of them.
+
+use super::Shared;
+use super::state::{Chunk, InFlight, State, Status};
+use crate::error::{DiskContext, DiskError, Outcome};
+use crate::format::checkpoint::Checkpoint;
+use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, WINDOW};
+use crate::fs::{File, Write};
+use crate::planted::{self, Fault};
+use crate::segment::Access;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+/// A commit takes a checkpoint along when this much was committed since the last one. Half the window: then damage to
+/// bytes that are further than the window before the end is always vouched for by a checkpoint.
+const CHECKPOINT_EVERY: u64 = WINDOW / 2;
+
+/// The longest time that a leader waits for writers to come back.
+const GATHER_MAX: Duration = Duration::from_millis(2);
+
+/// A commit that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: DiskError,
+    /// What is certain of the records of this commit.
+    pub(super) in_flight: Outcome,
+    /// The file, or its name, may have changed: it cannot be used on.
+    pub(super) heal: bool,
+}
+
+impl Failed {
+    fn untouched(error: DiskError) -> Self {
+        Self { error, in_flight: Outcome::NotWritten, heal: false }
+    }
+
+    /// The name may be in the directory or not; no record was handed to the file.
+    fn named(error: DiskError) -> Self {
+        Self { error, in_flight: Outcome::NotWritten, heal: true }
+    }
+
+    fn written(error: DiskError) -> Self {
+        Self { error, in_flight: Outcome::Unknown, heal: true }
+    }
+}
+
+/// What a commit takes from the state before it lets go of the lock.
+#[derive(Debug)]
+struct Job {
+    chunk: Chunk,
+    checkpoint: Option<Checkpoint>,
+    /// For a planted fault: the next chunk's header, written too early.
+    #[allow(dead_code, reason = "read only where faults can be planted")]
+    early: Option<Arc<super::state::Segment>>,
+}
+
+impl Shared {
+    /// Leads one commit. Gives the lock back when that is done or has failed, healing included.
+    pub(super) fn lead<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        state.leader = true;
+        state = self.gather(state);
+        let Some(job) = Self::take_job(&mut state) else {
+            state.leader = false;
+            return state;
+        };
+        drop(state);
+        let started = self.clock.elapsed();
+        let result = self.write(job);
+        let took = self.clock.elapsed().saturating_sub(started);
+        state = self.lock();
+        match result {
+            Ok(chunk) => self.finish(&mut state, chunk, took),
+            Err((chunk, failed)) => state = self.fail(state, chunk, failed),
+        }
+        state.leader = false;
+        self.announce(&mut state);
+        if state.wakers.is_empty() {
+            return state;
+        }
+        self.wake_all(state);
+        self.lock()
+    }
+
+    /// Wakes all that is polled, outside the lock: a waker may poll at once.
+    pub(super) fn wake_all(&self, mut state: MutexGuard<'_, State>) {
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// Waits a little for the writers that the last commit released, so that they share this one rather than make two
+    /// halves that alternate. Not for a single writer: it is back when its own append leads.
+    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let mut left = (state.sync_time / 8).min(GATHER_MAX);
+        if !self.gather_enabled || state.returning == 0 {
+            return state;
+        }
+        let begun = self.clock.elapsed();
+        while state.returning > 0 && !left.is_zero() {
+            let (guard, timeout) = self
+                .gathered
+                .wait_timeout(state, left)
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = guard;
+            if timeout.timed_out() {
+                break;
+            }
+            let since = self.clock.elapsed().saturating_sub(begun);
+            left = (state.sync_time / 8).min(GATHER_MAX).saturating_sub(since);
+        }
+        state.returning = 0;
+        state
+    }
+
+    fn take_job(state: &mut State) -> Option<Job> {
+        let mut chunk = state.chunks.pop_front()?;
+        state.in_flight =
+            Some(InFlight { end: chunk.end, record_bytes: chunk.record_bytes });
+        // Whole blocks are written, so that the kernel need not read the last one first.
+        let unpadded = chunk.buffer.len();
+        let padded = unpadded.next_multiple_of(BLOCK_LEN);
+        let is_open = state.is_open(&chunk) && state.chunks.is_empty();
+        let mut checkpoint = None;
+        if let Some(active) = &mut state.active
+            && active.segment.id == chunk.segment.id
+        {
+            if is_open {
+                let block = unpadded - unpadded % BLOCK_LEN;
+                active.tail = Some(chunk.buffer.bytes()[block..].into());
+            }
+            let durable = chunk.segment.durable();
+            let due = durable.saturating_sub(active.checkpoint) >= CHECKPOINT_EVERY;
+            if due && active.checkpointing && chunk.spare.is_none() {
+                checkpoint = Some(Checkpoint {
+                    generation: chunk.segment.generation,
+                    log: chunk.segment.log,
+                    position: durable,
+                    next: state.durable,
+                    millis: state.durable_millis,
+                });
+            }
+        }
+        let early = planted::is(Fault::NewHeaderBeforeOldSync)
+            .then(|| state.chunks.front().map(|next| Arc::clone(&next.segment)))
+            .flatten();
+        chunk.padding = padded - unpadded;
+        Some(Job { chunk, checkpoint, early })
+    }
+
+    #[allow(clippy::result_large_err, reason = "the chunk comes back either way")]
+    fn write(&self, mut job: Job) -> Result<Chunk, (Chunk, Failed)> {
+        let result = self.write_job(&mut job);
+        match result {
+            Ok(()) => Ok(job.chunk),
+            Err(failed) => Err((job.chunk, failed)),
+        }
+    }
+
+    fn write_job(&self, job: &mut Job) -> Result<(), Failed> {
+        let segment = Arc::clone(&job.chunk.segment);
+        let first_commit = job.chunk.spare.is_some();
+        let file = match job.chunk.spare.take() {
+            Some(spare) => match self.name(&segment.path, &spare.path) {
+                Ok(()) => {
+                    self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
+                    spare.file
+                }
+                Err(failed) => {
+                    if !failed.heal {
+                        job.chunk.spare = Some(spare);
+                    }
+                    return Err(failed);
+                }
+            },
+            None => self
+                .files
+                .get(segment.id, &segment.path, Access::Write)
+                .disk("open", &segment.path)
+                .map_err(Failed::untouched)?,
+        };
+        if let Some(checkpoint) = &job.checkpoint {
+            // Advice: where it cannot be written, recovery reads more.
+            let written = file.write_at(CHECKPOINT_POSITION, &checkpoint.encode());
+            if let Err(error) = written {
+                tracing::warn!(path = %segment.path.display(), %error, "checkpoints stop in this file");
+                self.stop_checkpoints(&segment);
+                job.checkpoint = None;
+            }
+        }
+        let padding = job.chunk.padding;
+        job.chunk.buffer.extend(padding).fill(0);
+        let header = segment.header().encode();
+        let data = Write { position: job.chunk.start, bytes: job.chunk.buffer.bytes() };
+        // The header goes with the first records, in one sync: a sync of the records alone would confirm what a restart
+        // takes for leftovers behind a spare header.
+        let writes = [Write { position: 0, bytes: &header }, data];
+        let with_header = first_commit && !planted::is(Fault::FirstCommitWithoutHeader);
+        let writes = if with_header { &writes[..] } else { &writes[1..] };
+        self.write_early_header(job.early.as_deref());
+        self.sync_with_faults(&*file, writes)
+            .disk("write and sync", &segment.path)
+            .map_err(Failed::written)?;
+        if let Some(checkpoint) = &job.checkpoint {
+            self.note_checkpoint(&segment, checkpoint.position);
+        }
+        Ok(())
+    }
+
+    /// Moves a spare to its name in the log and makes that durable, in both directories: a name that is only in the
+    /// cache is gone after a power cut, and with it every record that was confirmed in the file.
+    fn name(&self, path: &std::path::Path, spare: &std::path::Path) -> Result<(), Failed> {
+        let renamed = self.fs.rename(spare, path).disk("rename a spare to", path);
+        renamed.map_err(Failed::untouched)?;
+        if !planted::is(Fault::FirstCommitWithoutDirectory) {
+            let synced = self.fs.sync_dir(&self.dir).disk("sync", &self.dir);
+            synced.map_err(Failed::named)?;
+        }
+        if !planted::is(Fault::FirstCommitWithoutSparesDirectory) {
+            let spares = self.source.spares_dir();
+            let synced = self.fs.sync_dir(spares).disk("sync", spares);
+            synced.map_err(Failed::named)?;
+        }
+        Ok(())
+    }
+
+    fn sync_with_faults(&self, file: &dyn File, writes: &[Write<'_>]) -> std::io::Result<()> {
+        if planted::is(Fault::ConfirmedBeforeSync) {
+            return writes.iter().try_for_each(|write| file.write_at(write.position, write.bytes));
+        }
+        match file.write_and_sync(writes) {
+            Err(_) if planted::is(Fault::SyncRetried) => file.sync(),
+            other => other,
+        }
+    }
+
+    fn write_early_header(&self, early: Option<&super::state::Segment>) {
+        let Some(segment) = early else { return };
+        let mut state = self.lock();
+        let next = state.chunks.front_mut().and_then(|chunk| chunk.spare.take());
+        drop(state);
+        if let Some(spare) = next
+            && self.name(&segment.path, &spare.path).is_ok()
+        {
+            let header = Write { position: 0, bytes: &segment.header().encode() };
+            let _ = spare.file.write_and_sync(&[header]);
+            self.files.put(segment.id, spare.file, Access::Write);
+        }
+    }
+
+    fn stop_checkpoints(&self, segment: &super::state::Segment) {
+        if let Some(active) = &mut self.lock().active
+            && active.segment.id == segment.id
+        {
+            active.checkpointing = false;
+        }
+    }
+
+    fn note_checkpoint(&self, segment: &super::state::Segment, position: u64) {
+        if let Some(active) = &mut self.lock().active
+            && active.segment.id == segment.id
+        {
+            active.checkpoint = position;
+            active.checkpoint_durable = true;
+        }
+    }
+
+    fn finish(&self, state: &mut State, chunk: Chunk, took: Duration) {
+        let parity = usize::from(chunk.seq % 2 == 1);
+        chunk.segment.committed.store(true, Ordering::Release);
+        state.in_flight = None;
+        state.durable = chunk.end;
+        state.durable_millis = chunk.millis;
+        let position = chunk.end_position() - chunk.padding as u64;
+        chunk.segment.durable.store(position, Ordering::Release);
+        state.healed_since_commit = false;
+        state.sync_time =
+            if state.sync_time.is_zero() { took } else { (state.sync_time * 7 + took) / 8 };
+        state.returning = state.waiting[parity] + u32::from(std::mem::take(&mut state.leader_waits));
+        if state.waiting[parity] > 0 {
+            self.committed[parity].notify_all();
+        }
+    }
+
+    /// Ends the epoch: nothing more is written to the file if that is in doubt, all that was staged is answered, and
+    /// the log heals.
+    fn fail<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        chunk: Chunk,
+        failed: Failed,
+    ) -> MutexGuard<'a, State> {
+        tracing::warn!(log = %self.name, error = %failed.error, outcome = %failed.in_flight, "a commit failed");
+        let mut chunk = chunk;
+        let spares = state.end_epoch(chunk.end, failed.in_flight, failed.error.clone());
+        let spares = spares.into_iter().chain(chunk.spare.take());
+        state.status = Status::Healing;
+        self.notify_all();
+        drop(state);
+        spares.for_each(|spare| self.source.give_back(spare));
+        if planted::is(Fault::FailedFileWrittenAgain) && chunk.segment.is_committed() {
+            let mut state = self.lock();
+            state.restart_active();
+            state.status = Status::Open;
+            return state;
+        }
+        if failed.heal {
+            return self.heal(chunk.segment, failed.error);
+        }
+        let mut state = self.lock();
+        state.restart_active();
+        state.status = Status::Open;
+        state
+    }
+
+    /// Tells all who wait for something that only the leader changes, and sees to it that what is staged goes on.
+    pub(super) fn announce(self: &Arc<Self>, state: &mut State) {
+        if let Some(next) = state.chunks.front() {
+            // One of those who wait for the next commit leads it.
+            let parity = usize::from(next.seq % 2 == 1);
+            if state.waiting[parity] > 0 {
+                self.committed[parity].notify_one();
+            } else {
+                self.schedule_commit(state);
+            }
+        }
+        if state.want_room > 0 {
+            self.room.notify_all();
+        }
+        if state.followers > 0 {
+            self.readable.notify_all();
+        }
+    }
+
+    /// Wakes everybody, after a failure or a stop.
+    pub(super) fn notify_all(&self) {
+        self.committed.iter().for_each(std::sync::Condvar::notify_all);
+        self.room.notify_all();
+        self.readable.notify_all();
+        self.gathered.notify_all();
+    }
+
+    /// Commits all that is staged. For the node's committers and for closing.
+    pub(crate) fn commit_staged(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.commit_scheduled = false;
+        if !state.leader && !state.chunks.is_empty() {
+            state = self.lead(state);
+        }
+        self.wake_all(state);
+    }
+}

@@ -1,0 +1,136 @@
+//! Healing: after a failed write or sync the log goes on in another file, from its durable end.
+
+use super::Shared;
+use super::stage::mark_failed;
+use super::state::{Active, Segment, State, Status};
+use crate::error::{DiskError, Stopped};
+use crate::format::header::Origin;
+use crate::format::name::segment_file;
+use crate::planted::{self, Fault};
+use crate::segment::{Access, Spare, install};
+use crate::types::WriteClass;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+impl Shared {
+    /// Heals after `error` in `failed`. The caller leads; all that was staged has been answered and given back.
+    pub(super) fn heal<'a>(
+        self: &'a Arc<Self>,
+        failed: Arc<Segment>,
+        error: DiskError,
+    ) -> MutexGuard<'a, State> {
+        mark_failed(&failed);
+        self.files.forget(failed.id);
+        let mut state = self.lock();
+        if state.healed_since_commit {
+            let why = format!("a second commit failed after healing: {error}");
+            return self.stop(state, Stopped::Failed(why.into()));
+        }
+        state.status = Status::Unhealed;
+        state.to_heal = Some(failed);
+        self.try_heal(state)
+    }
+
+    /// Tries again what could not be healed for want of a file. Waits for a leader first.
+    pub(super) fn heal_again<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        if state.leader || !matches!(state.status, Status::Unhealed) {
+            return state;
+        }
+        state.leader = true;
+        state = self.try_heal(state);
+        state.leader = false;
+        self.announce(&mut state);
+        state
+    }
+
+    fn try_heal<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        let Some(failed) = state.to_heal.clone() else { return state };
+        state.status = Status::Healing;
+        drop(state);
+        let spare = match self.source.take(failed.class, WriteClass::Recovery) {
+            Ok(spare) => spare,
+            Err(error) => {
+                // The log is not failed: it waits for a file, and says so to whoever appends.
+                let error = DiskError::new("take a segment file to heal", &self.dir, error);
+                tracing::warn!(log = %self.name, %error, "healing waits");
+                let mut state = self.lock();
+                state.status = Status::Unhealed;
+                state.heal_error = Some(error);
+                return state;
+            }
+        };
+        let state = self.lock();
+        let base = state.durable;
+        let segment =
+            self.new_segment(&state, &spare, base, state.durable_millis, Origin::Heal);
+        drop(state);
+        let installed = self.install(&spare, &segment);
+        let mut state = self.lock();
+        match installed {
+            Ok(()) => {
+                segment.committed.store(true, Ordering::Release);
+                self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
+                if state.segments.back().is_some_and(|last| last.base == base) {
+                    // The failed file held nothing durable, and has lost its name to this one.
+                    state.segments.pop_back();
+                }
+                state.segments.push_back(Arc::clone(&segment));
+                state.active = Some(Active::new(segment));
+                state.healed_since_commit = true;
+                state.to_heal = None;
+                state.heal_error = None;
+                state.status = Status::Open;
+                tracing::info!(log = %self.name, base = base.0, "healed");
+                state
+            }
+            Err(error) => {
+                let why = format!("healing failed: {error}");
+                self.stop(state, Stopped::Failed(why.into()))
+            }
+        }
+    }
+
+    fn install(&self, spare: &Spare, segment: &Segment) -> Result<(), DiskError> {
+        let spares = self.source.spares_dir();
+        let name = segment_file(segment.base);
+        if planted::is(Fault::HealWithNameAbsent) {
+            // The name goes first and the header comes later.
+            let _ = self.fs.remove_file(&segment.path);
+            let _ = self.fs.sync_dir(&self.dir);
+        }
+        install(&*self.fs, spare, &segment.header(), &[], &self.dir, &name, spares)
+            .map(drop)
+            .map_err(|error| DiskError::new("install", &segment.path, error))
+    }
+
+    /// Stops the log for good, answering all that is staged.
+    pub(super) fn stop<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        why: Stopped,
+    ) -> MutexGuard<'a, State> {
+        tracing::warn!(log = %self.name, %why, "the log stops");
+        self.stop_quietly(state, why)
+    }
+
+    pub(super) fn stop_quietly<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        why: Stopped,
+    ) -> MutexGuard<'a, State> {
+        let spares = state.end_epoch_stopped(&why);
+        state.status = Status::Stopped(why);
+        self.notify_all();
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        spares.into_iter().for_each(|spare| self.source.give_back(spare));
+        wakers.into_iter().for_each(std::task::Waker::wake);
+        self.lock()
+    }
+}

@@ -1,0 +1,419 @@
+//! Staging: offsets are assigned and records encoded into the buffers that commits write.
+
+use super::buffer::Buffer;
+use super::place::files_needed;
+use super::state::{Active, Segment, State, Status};
+use super::{NewRecord, Shared, Ticket};
+use crate::admission::Permit;
+use crate::error::{AppendError, DiskContext, DiskError};
+use crate::format::header::Origin;
+use crate::format::name::segment_file;
+use crate::format::record::{self, RecordHeader, record_len};
+use crate::format::{BLOCK_LEN, Key, RECORDS_POSITION, WINDOW};
+use crate::planted::{self, Fault};
+use crate::segment::{Access, Spare};
+use crate::types::{LogId, Offset, SizeClass, WriteClass};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// What stands between a batch and its staging.
+#[derive(Debug)]
+pub(super) enum Need {
+    /// Nothing.
+    Nothing,
+    /// More bytes are under way than the window allows: commit first.
+    Room,
+    /// These files, in this order.
+    Files(Vec<SizeClass>),
+    /// The block that the next record begins in must be read from the file.
+    Tail,
+    /// Someone is healing the log.
+    Healing,
+    /// Healing must be tried again.
+    Heal,
+}
+
+/// A batch that has been checked against what does not change.
+#[derive(Debug)]
+pub(super) struct Batch<'a> {
+    pub(super) records: &'a [NewRecord<'a>],
+    /// Length of each with header and padding.
+    lens: Vec<u64>,
+    /// Bytes of all but the last: where the last one starts.
+    before_last: u64,
+    total: u64,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn check(records: &'a [NewRecord<'a>], max: u64) -> Result<Self, AppendError> {
+        let mut lens = Vec::with_capacity(records.len());
+        for (index, record) in records.iter().enumerate() {
+            let headers = record.headers.len();
+            if headers > usize::from(u16::MAX) {
+                return Err(AppendError::HeadersTooLarge { index, len: headers });
+            }
+            let len = record_len(headers, record.payload.len());
+            if len > max {
+                return Err(AppendError::RecordTooLarge { index, len, max });
+            }
+            lens.push(len);
+        }
+        let total: u64 = lens.iter().sum();
+        let before_last = total - lens.last().ok_or(AppendError::Empty)?;
+        if before_last > WINDOW {
+            return Err(AppendError::BatchTooLarge { len: before_last, max: WINDOW });
+        }
+        Ok(Self { records, lens, before_last, total })
+    }
+}
+
+impl Shared {
+    /// Stages a batch, waiting for whatever it needs. The caller of a permit has waited out its delay.
+    pub(super) fn append(
+        self: &Arc<Self>,
+        permit: Permit,
+        records: &[NewRecord<'_>],
+    ) -> Result<Ticket, AppendError> {
+        let batch = self.admit(&permit, records)?;
+        let mut state = self.lock();
+        state.returning = state.returning.saturating_sub(1);
+        if state.returning == 0 {
+            self.gathered.notify_one();
+        }
+        loop {
+            match self.need(&state, &batch)? {
+                Need::Nothing => return self.stage(&mut state, &batch),
+                Need::Room if state.leader => {
+                    state.want_room += 1;
+                    state = Self::wait(&self.room, state);
+                    state.want_room -= 1;
+                }
+                // Whoever finds staging full commits, and waits for nobody: all others may be waiting too.
+                Need::Room if planted::is(Fault::AppendWaitsForNobody) => {
+                    return Err(AppendError::Busy);
+                }
+                Need::Room => state = self.lead(state),
+                Need::Healing => {
+                    state.want_room += 1;
+                    state = Self::wait(&self.room, state);
+                    state.want_room -= 1;
+                }
+                Need::Heal => {
+                    state = self.heal_again(state);
+                    if let Status::Unhealed = state.status {
+                        return Err(self.no_file_error(&state));
+                    }
+                }
+                Need::Files(classes) => {
+                    drop(state);
+                    self.reserve(&classes, permit.class())?;
+                    state = self.lock();
+                }
+                Need::Tail => state = self.load_tail(state)?,
+            }
+        }
+    }
+
+    /// Stages a batch if that needs no waiting and no disk; else asks for what is missing and says busy.
+    pub(super) fn try_append(
+        self: &Arc<Self>,
+        permit: &Permit,
+        records: &[NewRecord<'_>],
+        waker: Option<&std::task::Waker>,
+    ) -> Result<Ticket, AppendError> {
+        let batch = self.admit(permit, records)?;
+        let mut state = self.lock();
+        let need = self.need(&state, &batch)?;
+        if let Need::Nothing = need {
+            return self.stage(&mut state, &batch);
+        }
+        if let Some(waker) = waker {
+            state.wakers.push(waker.clone());
+        }
+        match need {
+            Need::Room => self.schedule_commit(&mut state),
+            Need::Files(classes) => {
+                state.wanted = classes;
+                self.schedule_prepare(&mut state);
+            }
+            Need::Tail | Need::Heal => self.schedule_prepare(&mut state),
+            Need::Nothing | Need::Healing => {}
+        }
+        Err(AppendError::Busy)
+    }
+
+    fn admit<'a>(
+        &self,
+        permit: &Permit,
+        records: &'a [NewRecord<'a>],
+    ) -> Result<Batch<'a>, AppendError> {
+        let bytes = |record: &NewRecord<'_>| (record.headers.len() + record.payload.len()) as u64;
+        permit.check(self.clock.elapsed(), records.iter().map(bytes).sum())?;
+        Batch::check(records, self.record_max)
+    }
+
+    fn need(&self, state: &State, batch: &Batch<'_>) -> Result<Need, AppendError> {
+        match &state.status {
+            Status::Open => {}
+            Status::Healing => return Ok(Need::Healing),
+            Status::Unhealed => return Ok(Need::Heal),
+            Status::Stopped(stopped) => return Err(stopped.clone().into()),
+        }
+        // No record starts further than the window past the durable end, or recovery would not find what a crash
+        // leaves of it.
+        if state.unsynced() + batch.before_last > WINDOW {
+            return Ok(Need::Room);
+        }
+        let left = state.space_left();
+        let needed = files_needed(&self.ladder, left, batch.lens.iter().copied());
+        let had = state.reserved.iter().map(|spare| spare.class);
+        if needed.len() > state.reserved.len() || !needed.iter().copied().eq(had.take(needed.len())) {
+            return Ok(Need::Files(needed));
+        }
+        // With a new file for the first record the old one's tail is not needed.
+        let stays = left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
+        let tail_missing = state.active.as_ref().is_some_and(|active| active.tail.is_none())
+            && state.chunks.back().is_none_or(|chunk| !state.is_open(chunk));
+        Ok(if stays && tail_missing { Need::Tail } else { Need::Nothing })
+    }
+
+    /// Takes the files that a batch needs before its first record is staged (I9). Blocks on the disk.
+    pub(super) fn reserve(
+        &self,
+        classes: &[SizeClass],
+        purpose: WriteClass,
+    ) -> Result<(), AppendError> {
+        let _one_at_a_time = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.lock().id.is_none() {
+            let mut id = [0; 16];
+            self.fs.random(&mut id).disk("make an identity for", &self.dir)?;
+            self.lock().id = Some(LogId(id));
+        }
+        for (at, &class) in classes.iter().enumerate() {
+            let had = self.lock().reserved.get(at).map(|spare| spare.class);
+            if had == Some(class) {
+                continue;
+            }
+            let spare = self.source.take(class, purpose);
+            let spare = spare.disk("take a segment file for", &self.dir)?;
+            let mut state = self.lock();
+            // Of another class, for a batch that did not come: the file goes back.
+            let unfit: Vec<Spare> = {
+                let keep = at.min(state.reserved.len());
+                state.reserved.drain(keep..).collect()
+            };
+            state.reserved.push_back(spare);
+            drop(state);
+            unfit.into_iter().for_each(|spare| self.source.give_back(spare));
+        }
+        Ok(())
+    }
+
+    /// Reads the block that the next record begins in, as writes cover whole blocks.
+    pub(super) fn load_tail<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, AppendError> {
+        let Some(active) = &state.active else { return Ok(state) };
+        let (segment, staged) = (Arc::clone(&active.segment), active.staged);
+        drop(state);
+        let start = staged - staged % BLOCK_LEN as u64;
+        #[allow(clippy::cast_possible_truncation, reason = "below 4096")]
+        let mut tail = vec![0; (staged - start) as usize];
+        let context = "read the last block of";
+        let file = self.files.get(segment.id, &segment.path, Access::Write);
+        let file = file.disk("open", &segment.path)?;
+        let read = file.read_at(start, &mut tail).disk(context, &segment.path)?;
+        if read < tail.len() {
+            let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            return Err(DiskError::new(context, &segment.path, short).into());
+        }
+        state = self.lock();
+        if let Some(active) = &mut state.active
+            && active.segment.id == segment.id
+            && active.staged == staged
+        {
+            active.tail = Some(tail.into_boxed_slice());
+        }
+        Ok(state)
+    }
+
+    fn stage(
+        self: &Arc<Self>,
+        state: &mut State,
+        batch: &Batch<'_>,
+    ) -> Result<Ticket, AppendError> {
+        let now = self.clock.unix_millis().min(record::MILLIS_MAX);
+        let first = state.next;
+        let mut buffers = self.reserve_buffers(state, batch)?;
+        for (new, &len) in batch.records.iter().zip(&batch.lens) {
+            self.stage_one(state, &mut buffers, new, len, now);
+        }
+        state.last_append = self.clock.elapsed();
+        self.reserve_ahead(state);
+        let seq = state.next_seq - 1;
+        let epoch = Arc::clone(&state.epoch);
+        Ok(Ticket::new(Arc::clone(self), epoch, first, batch.records.len() as u64, seq))
+    }
+
+    /// Makes sure of the memory before the first record is encoded, so that a batch is staged whole or not at all.
+    /// Gives the buffers for the chunks that it begins.
+    fn reserve_buffers(
+        &self,
+        state: &mut State,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<Buffer>, AppendError> {
+        let refused = || AppendError::Memory(batch.total);
+        // The tail block's image comes before the batch, and a commit pads its last block.
+        let more = usize::try_from(batch.total).map_err(|_| refused())? + 2 * BLOCK_LEN;
+        let left = state.space_left();
+        let begins = files_needed(&self.ladder, left, batch.lens.iter().copied()).len();
+        let stays = left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
+        let mut buffers = Vec::with_capacity(begins + 1);
+        for _ in 0..begins + usize::from(stays && state.open_chunk().is_none()) {
+            let mut buffer = Buffer::new(&self.buffers);
+            if !buffer.reserve(more) {
+                return Err(refused());
+            }
+            buffers.push(buffer);
+        }
+        if let Some(chunk) = state.open_chunk().filter(|_| stays)
+            && !chunk.buffer.reserve(more)
+        {
+            return Err(refused());
+        }
+        Ok(buffers)
+    }
+
+    fn stage_one(
+        &self,
+        state: &mut State,
+        buffers: &mut Vec<Buffer>,
+        new: &NewRecord<'_>,
+        len: u64,
+        now: u64,
+    ) {
+        if state.space_left().is_none_or(|(_, left)| left < len) {
+            self.begin_file(state);
+        }
+        if state.open_chunk().is_none() {
+            let buffer = buffers.pop().unwrap_or_else(|| Buffer::new(&self.buffers));
+            state.begin_chunk(buffer);
+        }
+        let offset = state.next;
+        let (Some(active), Some(chunk)) = (&mut state.active, state.chunks.back_mut()) else {
+            unreachable!("a file and a chunk were begun above")
+        };
+        let (segment, position) = (&active.segment, active.staged);
+        #[allow(clippy::cast_possible_truncation, reason = "sizes were checked by Batch::check")]
+        let (header, len_in_memory) = (
+            RecordHeader {
+                payload_len: new.payload.len() as u32,
+                headers_len: new.headers.len() as u16,
+                generation: segment.generation,
+                unsynced: (position - segment.durable()) as u32,
+                relative: (offset.0 - segment.base.0) as u32,
+                millis: now,
+            },
+            len as usize,
+        );
+        let key = Key::new(segment.log, segment.generation);
+        let out = chunk.buffer.extend(len_in_memory);
+        record::encode(out, key, position, &header, new.headers, new.payload);
+        active.staged += len;
+        chunk.end = offset.plus(1);
+        chunk.record_bytes += len;
+        chunk.millis = chunk.millis.max(now);
+        state.millis = state.millis.max(now);
+        state.next = chunk.end;
+    }
+
+    /// Lets staging go on in the next reserved file. Nothing is written into it yet, not even its header.
+    fn begin_file(&self, state: &mut State) {
+        let Some(spare) = state.reserved.pop_front() else {
+            unreachable!("all files of a batch are reserved before it is staged")
+        };
+        let segment = self.new_segment(state, &spare, state.next, state.millis, Origin::Roll);
+        state.segments.push_back(Arc::clone(&segment));
+        state.active = Some(Active::new(segment));
+        state.opening = Some(spare);
+    }
+
+    pub(super) fn new_segment(
+        &self,
+        state: &State,
+        spare: &Spare,
+        base: Offset,
+        previous_millis: u64,
+        origin: Origin,
+    ) -> Arc<Segment> {
+        let Some(log) = state.id else {
+            unreachable!("the identity is made when the first file is reserved")
+        };
+        Arc::new(Segment {
+            id: self.files.new_id(),
+            path: self.dir.join(segment_file(base)),
+            log,
+            base,
+            previous_end: base,
+            previous_millis,
+            generation: spare.generation,
+            class: spare.class,
+            capacity: spare.capacity,
+            origin,
+            created_millis: self.clock.unix_millis(),
+            failed: AtomicBool::new(false),
+            committed: AtomicBool::new(false),
+            durable: AtomicU64::new(RECORDS_POSITION),
+        })
+    }
+
+    /// At three quarters of a file the next one is asked for, so that a roll finds it ready.
+    fn reserve_ahead(self: &Arc<Self>, state: &mut State) {
+        let Some(active) = &state.active else { return };
+        let full = active.staged >= active.segment.capacity / 4 * 3;
+        if full && state.reserved.is_empty() && !state.prepare_scheduled {
+            state.wanted = vec![self.ladder.next(Some(active.segment.class), 0)];
+            self.schedule_prepare(state);
+        }
+    }
+
+    /// The worker's part of an append that must not block: files, the tail block, healing.
+    pub(crate) fn prepare(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.prepare_scheduled = false;
+        let wanted = std::mem::take(&mut state.wanted);
+        if let Status::Unhealed = state.status {
+            state = self.heal_again(state);
+        }
+        let open = matches!(state.status, Status::Open);
+        drop(state);
+        let mut result = Ok(());
+        if open && !wanted.is_empty() {
+            result = self.reserve(&wanted, WriteClass::Publish);
+        }
+        if open && result.is_ok() {
+            let state = self.lock();
+            let missing = state.active.as_ref().is_some_and(|active| active.tail.is_none());
+            if missing && state.chunks.is_empty() && !state.leader {
+                result = self.load_tail(state).map(drop);
+            }
+        }
+        let mut state = self.lock();
+        state.prepares += 1;
+        state.prepare_error = result.err();
+        self.wake_all(state);
+    }
+
+    fn no_file_error(&self, state: &State) -> AppendError {
+        match &state.heal_error {
+            Some(error) => AppendError::Disk(error.clone()),
+            None => AppendError::Busy,
+        }
+    }
+}
+
+/// Marks a file that must not be written again.
+pub(super) fn mark_failed(segment: &Segment) {
+    segment.failed.store(true, Ordering::Release);
+}

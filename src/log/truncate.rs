@@ -1,0 +1,79 @@
+//! Truncation: whole segments go, oldest first.
+
+use super::state::Segment;
+use super::{Shared, Truncated};
+use crate::error::{DiskContext, DiskError};
+use crate::planted::{self, Fault};
+use crate::segment::Reuse;
+use crate::types::Offset;
+use std::sync::{Arc, PoisonError};
+
+impl Shared {
+    pub(super) fn truncate_before(&self, offset: Offset) -> Result<Truncated, DiskError> {
+        let (segments_freed, bytes_freed, head) = {
+            let mut state = self.lock();
+            let keep_from = offset.min(state.durable);
+            let (mut freed, mut bytes) = (0, 0);
+            // The last one always stays, and it must be a durable one: its header holds the log's next offset (I8).
+            while state.segments.get(1).is_some_and(|next| {
+                next.base <= keep_from && next.is_committed()
+            }) {
+                let Some(segment) = state.segments.pop_front() else { break };
+                self.files.forget(segment.id);
+                self.indexes.forget(segment.id);
+                freed += 1;
+                bytes += segment.capacity;
+                state.retired.push_back(segment);
+            }
+            (freed, bytes, state.head())
+        };
+        self.give_up_retired()?;
+        Ok(Truncated { head, segments_freed, bytes_freed })
+    }
+
+    /// Gives up what was truncated and that no reader has open any more. The worker calls it again for the rest.
+    pub(crate) fn give_up_retired(&self) -> Result<(), DiskError> {
+        let _one_at_a_time = self.truncating.lock().unwrap_or_else(PoisonError::into_inner);
+        if planted::is(Fault::TruncateInAnyOrder) {
+            return self.give_up_backwards();
+        }
+        loop {
+            let oldest = {
+                let mut state = self.lock();
+                // Behind one that a reader still has open the newer ones wait: else a restart would find a hole.
+                let free = state.retired.front().is_some_and(|oldest| Arc::strong_count(oldest) == 1);
+                if !free {
+                    return Ok(());
+                }
+                state.retired.pop_front()
+            };
+            let Some(segment) = oldest else { return Ok(()) };
+            // The directory is synced between one and the next: a power cut may keep any of the removals that are not
+            // yet durable, and a newer file gone while an older one stays is a log with a hole.
+            let gone = self.give_up(&segment).and_then(|()| {
+                self.fs.sync_dir(&self.dir).disk("sync", &self.dir)
+            });
+            if let Err(error) = gone {
+                self.lock().retired.push_front(segment);
+                return Err(error);
+            }
+        }
+    }
+
+    fn give_up(&self, segment: &Segment) -> Result<(), DiskError> {
+        let reuse = if segment.is_failed() { Reuse::Never } else { Reuse::Allowed };
+        match self.source.give_up(&segment.path, reuse) {
+            // An earlier try got as far as this.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            other => other.disk("give up", &segment.path),
+        }
+    }
+
+    fn give_up_backwards(&self) -> Result<(), DiskError> {
+        let retired = std::mem::take(&mut self.lock().retired);
+        for segment in retired.iter().rev() {
+            self.give_up(segment)?;
+        }
+        self.fs.sync_dir(&self.dir).disk("sync", &self.dir)
+    }
+}

@@ -1,0 +1,84 @@
+//! What logs ask the node to do: commits and preparations, taken by threads or by a simulator's steps.
+
+use crate::log::{Helper, Shared};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Something to do for a log.
+#[derive(Debug)]
+pub(super) enum Job {
+    Commit(Arc<Shared>),
+    Prepare(Arc<Shared>),
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    commits: VecDeque<Arc<Shared>>,
+    prepares: VecDeque<Arc<Shared>>,
+    closing: bool,
+}
+
+/// The queues.
+#[derive(Debug, Default)]
+pub(super) struct Hub {
+    queues: Mutex<Queues>,
+    commit: Condvar,
+    prepare: Condvar,
+}
+
+impl Hub {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next commit; blocks for one. `None` when the node closes.
+    pub(super) fn next_commit(&self) -> Option<Arc<Shared>> {
+        let mut queues = self.lock();
+        loop {
+            if let Some(log) = queues.commits.pop_front() {
+                return Some(log);
+            }
+            if queues.closing {
+                return None;
+            }
+            queues = self.commit.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next preparation; blocks for one, at most `timeout`. The flag says that the node closes.
+    pub(super) fn next_prepare(&self, timeout: Duration) -> (Option<Arc<Shared>>, bool) {
+        let mut queues = self.lock();
+        if queues.prepares.is_empty() && !queues.closing {
+            let waited = self.prepare.wait_timeout(queues, timeout);
+            queues = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        (queues.prepares.pop_front(), queues.closing)
+    }
+
+    /// The next job of any kind, without waiting.
+    pub(super) fn try_next(&self) -> Option<Job> {
+        let mut queues = self.lock();
+        let prepare = queues.prepares.pop_front().map(Job::Prepare);
+        prepare.or_else(|| queues.commits.pop_front().map(Job::Commit))
+    }
+
+    /// Lets the threads end once their queues are empty.
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+        self.commit.notify_all();
+        self.prepare.notify_all();
+    }
+}
+
+impl Helper for Hub {
+    fn commit(&self, log: Arc<Shared>) {
+        self.lock().commits.push_back(log);
+        self.commit.notify_one();
+    }
+
+    fn prepare(&self, log: Arc<Shared>) {
+        self.lock().prepares.push_back(log);
+        self.prepare.notify_one();
+    }
+}

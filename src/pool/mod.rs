@@ -1,0 +1,5 @@
+//! Where segment files come from.
+
+mod plain;
+
+pub(crate) use plain::PlainSource;

@@ -1,0 +1,145 @@
+//! Open segment files of a node: at most so many descriptors, the least recently used closed first.
+
+use crate::fs::{File, FileSystem};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Names a segment file for as long as the process lives, whatever its path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId(u64);
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: Arc<dyn File>,
+    access: Access,
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    open: HashMap<FileId, Open>,
+    by_use: BTreeMap<u64, FileId>,
+    clock: u64,
+}
+
+/// The cache. A file that a commit or a reader holds stays open until they drop it, so no descriptor is closed between
+/// a write and its sync.
+#[derive(Debug)]
+pub struct Files {
+    fs: Arc<dyn FileSystem>,
+    max: usize,
+    next: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+impl Inner {
+    fn touch(&mut self, id: FileId) -> Option<(Arc<dyn File>, Access)> {
+        let open = self.open.get_mut(&id)?;
+        self.clock += 1;
+        self.by_use.remove(&open.used);
+        open.used = self.clock;
+        self.by_use.insert(self.clock, id);
+        Some((Arc::clone(&open.file), open.access))
+    }
+
+    fn remove(&mut self, id: FileId) -> Option<Arc<dyn File>> {
+        let open = self.open.remove(&id)?;
+        self.by_use.remove(&open.used);
+        Some(open.file)
+    }
+
+    /// Takes the least recently used ones out until at most `max` are left.
+    fn shrink(&mut self, max: usize) -> Vec<Arc<dyn File>> {
+        let mut closed = Vec::new();
+        while self.open.len() > max {
+            let Some((_, id)) = self.by_use.pop_first() else { break };
+            closed.extend(self.open.remove(&id).map(|open| open.file));
+        }
+        closed
+    }
+
+    fn insert(&mut self, id: FileId, file: Arc<dyn File>, access: Access) {
+        self.remove(id);
+        self.clock += 1;
+        self.by_use.insert(self.clock, id);
+        self.open.insert(id, Open { file, access, used: self.clock });
+    }
+}
+
+impl Files {
+    /// A cache of at most `max` open files, at least one.
+    #[must_use]
+    pub fn new(fs: Arc<dyn FileSystem>, max: usize) -> Self {
+        Self { fs, max: max.max(1), next: AtomicU64::new(0), inner: Mutex::default() }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name for a file that this cache does not know yet.
+    pub fn new_id(&self) -> FileId {
+        FileId(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The file, opened at `path` if it is not open.
+    ///
+    /// # Errors
+    /// Of opening it. When the process has no descriptor left (`EMFILE`), files that are not in use are closed first.
+    pub fn get(&self, id: FileId, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        if let Some((file, open_for)) = self.lock().touch(id)
+            && (open_for == Access::Write || access == Access::Read)
+        {
+            return Ok(file);
+        }
+        let open = || match access {
+            Access::Read => self.fs.open_read(path),
+            Access::Write => self.fs.open_write(path),
+        };
+        let file = match open() {
+            Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+                let half = self.lock().open.len() / 2;
+                drop(self.lock().shrink(half));
+                open()?
+            }
+            other => other?,
+        };
+        self.put(id, Arc::clone(&file), access);
+        Ok(file)
+    }
+
+    /// Takes a file that is open already.
+    pub fn put(&self, id: FileId, file: Arc<dyn File>, access: Access) {
+        let closed = {
+            let mut inner = self.lock();
+            inner.insert(id, file, access);
+            inner.shrink(self.max)
+        };
+        // Closing is a system call: outside the lock.
+        drop(closed);
+    }
+
+    /// Forgets a file; it is closed when its last user drops it.
+    pub fn forget(&self, id: FileId) {
+        let closed = self.lock().remove(id);
+        drop(closed);
+    }
+
+    /// How many files it holds open.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.lock().open.len()
+    }
+}

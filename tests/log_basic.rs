@@ -1,0 +1,152 @@
+//! The main job on the machine's own file system: append, read, truncate, delete, close, open again.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
+
+use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
+use std::path::Path;
+use std::time::Duration;
+
+fn small_node(dir: &Path) -> Node {
+    let mut options = NodeOptions::default();
+    options.segment_size = 1 << 20;
+    Node::open(dir, options).unwrap()
+}
+
+fn name(name: &str) -> LogName {
+    LogName::new(name).unwrap()
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    let len = usize::try_from(number * 37 % 1500).unwrap();
+    let mut bytes = number.to_string().into_bytes();
+    bytes.resize(bytes.len().max(len), b'.');
+    bytes
+}
+
+fn read_all(log: &plimsoll::Log, from: Offset) -> Vec<(u64, Vec<u8>)> {
+    let mut reader = log.read_from(from).unwrap();
+    std::iter::from_fn(|| reader.next().unwrap().map(|r| (r.offset.0, r.payload))).collect()
+}
+
+#[test]
+fn what_is_appended_is_read_back_also_after_closing_and_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut expected = Vec::new();
+    for life in 0..4u64 {
+        let node = small_node(&data);
+        let log = node.open_log(&name("orders/eu"), LogOptions::default()).unwrap();
+        assert_eq!(log.tail(), Offset(life * 1000));
+        for batch in 0..100u64 {
+            let payloads: Vec<_> = (0..10).map(|n| payload(life * 1000 + batch * 10 + n)).collect();
+            let records: Vec<_> = payloads.iter().map(|p| NewRecord::new(p)).collect();
+            let done = log.publish(WriteClass::Publish, &records).unwrap();
+            assert_eq!(done.first, Offset(life * 1000 + batch * 10));
+            expected.extend(payloads.into_iter().zip(done.first.0..).map(|(p, o)| (o, p)));
+        }
+        assert_eq!(log.durable(), log.tail());
+        assert_eq!(read_all(&log, Offset::ZERO), expected);
+        let middle = expected.len() / 2 + 7;
+        assert_eq!(read_all(&log, Offset(middle as u64)), expected[middle..]);
+        node.close().unwrap();
+    }
+}
+
+#[test]
+fn many_writers_share_commits_and_each_gets_its_own_offsets() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("shared"), LogOptions::default()).unwrap();
+    let confirmed = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for writer in 0..16u64 {
+            let (log, confirmed) = (log.clone(), &confirmed);
+            scope.spawn(move || {
+                for number in 0..200u64 {
+                    let bytes = payload(writer * 1000 + number);
+                    let done = log.publish(WriteClass::Publish, &[NewRecord::new(&bytes)]).unwrap();
+                    confirmed.lock().unwrap().push((done.first.0, bytes));
+                }
+            });
+        }
+    });
+    let mut confirmed = confirmed.into_inner().unwrap();
+    confirmed.sort();
+    assert_eq!(confirmed, read_all(&log, Offset::ZERO));
+}
+
+#[test]
+fn dropped_tickets_are_committed_and_followers_see_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("dropped"), LogOptions::default()).unwrap();
+    let mut reader = log.read_from(Offset::ZERO).unwrap();
+    for number in 0..500u64 {
+        let bytes = payload(number);
+        let plimsoll::admission::Decision::Admit(permit) =
+            node.admission().decide(WriteClass::Publish, bytes.len() as u64)
+        else {
+            panic!("the gate is open")
+        };
+        drop(log.append(permit, &[NewRecord::new(&bytes)]).unwrap());
+    }
+    for number in 0..500u64 {
+        while !reader.wait(Duration::from_secs(10)).unwrap() {}
+        assert_eq!(reader.next().unwrap().unwrap().payload, payload(number));
+    }
+    assert!(reader.next().unwrap().is_none());
+    assert!(!reader.wait(Duration::from_millis(1)).unwrap());
+}
+
+#[test]
+fn truncation_frees_whole_segments_and_keeps_the_next_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("t"), LogOptions::default()).unwrap();
+    let bytes = vec![7; 60_000];
+    for _ in 0..100 {
+        log.publish(WriteClass::Publish, &[NewRecord::new(&bytes)]).unwrap();
+    }
+    let before = log.segments().len();
+    let done = log.truncate_before(Offset(50)).unwrap();
+    assert!(done.segments_freed > 0 && done.head <= Offset(50));
+    assert_eq!(log.segments().len(), before - usize::try_from(done.segments_freed).unwrap());
+    assert!(matches!(
+        log.read_from(Offset::ZERO).unwrap_err(),
+        plimsoll::error::ReadError::Gone { next, .. } if next == done.head
+    ));
+    let done = log.truncate_before(Offset(u64::MAX)).unwrap();
+    assert!(done.head < Offset(100));
+    drop(log);
+    node.close().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("t"), LogOptions::default()).unwrap();
+    assert_eq!((log.head(), log.tail()), (done.head, Offset(100)));
+    assert_eq!(log.segments().len(), 1);
+}
+
+#[test]
+fn a_deleted_log_is_gone_and_its_name_is_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("a/b/c"), LogOptions::default()).unwrap();
+    log.publish(WriteClass::Publish, &[NewRecord::new(b"x")]).unwrap();
+    node.delete_log(&name("a/b/c")).unwrap();
+    assert!(log.publish(WriteClass::Publish, &[NewRecord::new(b"y")]).is_err());
+    assert_eq!(node.logs().unwrap(), []);
+    let log = node.open_log(&name("a"), LogOptions::default()).unwrap();
+    assert_eq!(log.tail(), Offset::ZERO);
+}
+
+#[test]
+fn a_second_node_on_the_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("held"), LogOptions::default()).unwrap();
+    let refused = Node::open(dir.path(), NodeOptions::default()).unwrap_err();
+    assert!(matches!(refused, plimsoll::error::OpenError::Locked { .. }), "{refused}");
+    // A log that can still write keeps the directory locked when the node is gone.
+    drop(node);
+    assert!(Node::open(dir.path(), NodeOptions::default()).is_err());
+    drop(log);
+    small_node(dir.path()).close().unwrap();
+}
