@@ -1,8 +1,10 @@
 //! Opens data directories and logs, and says which log was perhaps meant.
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use plimsoll::error::OpenError;
+use plimsoll::fs::{FileSystem, OsFileSystem};
 use plimsoll::{Log, LogName, LogOptions, Node, NodeOptions};
+use std::ffi::OsString;
 use std::path::Path;
 
 /// The most similar names that are told.
@@ -10,6 +12,11 @@ const SIMILAR_MAX: usize = 5;
 
 /// Opens the node of a data directory that must be there.
 pub(crate) fn open(dir: &Path) -> Result<Node, Failure> {
+    if let Some(other) = other_names(dir) {
+        let found = if other.is_empty() { "is empty" } else { "has none of LAYOUT, LOCK and logs" };
+        let sentence = format!("{} {found}, expected a data directory", dir.display());
+        return Err(Failure::new(Exit::Io, sentence).with("file", dir.display().to_string()));
+    }
     let mut options = NodeOptions::default();
     options.create = false;
     Ok(Node::open(dir, options)?)
@@ -17,7 +24,31 @@ pub(crate) fn open(dir: &Path) -> Result<Node, Failure> {
 
 /// Opens the node of a data directory, made if it is missing.
 pub(crate) fn open_or_create(dir: &Path) -> Result<Node, Failure> {
+    // Somebody's home directory is not filled with segment files for a slip of the hand. What a new file system holds
+    // does not count.
+    if let Some(mut other) = other_names(dir) {
+        other.retain(|name| name != "lost+found");
+        if let Some(name) = other.first() {
+            let sentence = format!(
+                "{} is no data directory, as it has none of LAYOUT, LOCK and logs, and holds {}; expected a data \
+                 directory, an empty one or none",
+                dir.display(),
+                name.display()
+            );
+            return Err(Failure::new(Exit::Io, sentence).with("file", dir.display().to_string()));
+        }
+    }
     Ok(Node::open(dir, NodeOptions::default())?)
+}
+
+/// The names in a directory that is no data directory; `None` for one, and where the engine is to say what is wrong.
+fn other_names(dir: &Path) -> Option<Vec<OsString>> {
+    let names: Vec<OsString> = match OsFileSystem.list(dir) {
+        Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
+        Err(_) => return None,
+    };
+    let ours = names.iter().any(|name| name == "LAYOUT" || name == "LOCK" || name == "logs");
+    (!ours).then_some(names)
 }
 
 /// Opens a log that must be there.

@@ -122,7 +122,11 @@ fn case_I2_a_segment_cut_at_each_byte_of_its_header_is_told_with_its_length() {
         let shown = run("inspect {}", &path).exits(1);
         let place = if len < 512 { "byte 0".to_owned() } else { format!("byte {len}") };
         let named = format!("cut-{len}.seg");
-        assert!(shown.stderr.contains(&named) && shown.stderr.contains(&place), "{len}: {}", shown.stderr);
+        assert!(
+            shown.stderr.contains(&named) && shown.stderr.contains(&place),
+            "{len}: {}",
+            shown.stderr
+        );
     };
     // Each waits for a writer that is not there, so many at a time.
     std::thread::scope(|scope| {

@@ -60,6 +60,6 @@ impl<'a> Sink<'a> {
 
 /// The longest payload that a log can take, without headers. A log whose files are small takes less, and says so.
 pub(crate) fn payload_max() -> usize {
-    let record = NodeOptions::default().largest_record;
+    let record = NodeOptions::default().record_max;
     usize::try_from(record.saturating_sub(record_len(0, 0))).unwrap_or(usize::MAX)
 }
