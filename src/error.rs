@@ -1,7 +1,6 @@
 //! Errors. Each operation's error says whether anything was written; what damage there is says where.
 
-use crate::format::name::LogName;
-use crate::types::Offset;
+use crate::types::{LogName, Offset};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,7 +78,7 @@ impl DiskError {
     /// Whether the disk, or this user's share of it, is full.
     #[must_use]
     pub fn is_no_space(&self) -> bool {
-        crate::fs::is_no_space(&self.source)
+        is_no_space(&self.source)
     }
 }
 
@@ -153,7 +152,9 @@ pub enum AppendError {
         len: usize,
     },
     /// All records but the last take more than the window of 2 MiB: split the batch.
-    #[error("the batch takes {len} bytes before its last record, at most {max} are allowed: split it")]
+    #[error(
+        "the batch takes {len} bytes before its last record, at most {max} are allowed: split it"
+    )]
     BatchTooLarge {
         /// Bytes before the last record.
         len: u64,
@@ -165,7 +166,7 @@ pub enum AppendError {
     Busy,
     /// The permit does not allow this append now.
     #[error(transparent)]
-    Permit(#[from] crate::admission::PermitError),
+    Permit(#[from] crate::permit::PermitError),
     /// The log takes no appends.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -205,7 +206,7 @@ pub enum CommitFailure {
 pub enum PublishError {
     /// Refused for pressure. Not written.
     #[error(transparent)]
-    Limited(#[from] crate::admission::Limited),
+    Limited(#[from] crate::permit::Limited),
     /// Not staged. Not written.
     #[error(transparent)]
     Append(#[from] AppendError),
@@ -299,4 +300,10 @@ pub enum OpenError {
     /// A system call failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+/// Whether an error says that the disk, or the share of it that this user may take, is full.
+#[must_use]
+pub fn is_no_space(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }

@@ -7,6 +7,7 @@ pub mod fs;
 pub mod inspect;
 pub mod log;
 pub mod node;
+pub mod permit;
 pub mod planted;
 mod pool;
 pub mod recovery;
@@ -15,8 +16,8 @@ pub mod types;
 
 pub use format::name::LogName;
 pub use log::{
-    AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView, Ticket,
-    Truncated,
+    AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView,
+    Ticket, Truncated,
 };
 pub use node::{Node, NodeBuilder, NodeOptions};
 pub use types::{Offset, WriteClass};

@@ -18,6 +18,8 @@ struct Input {
     log: [u8; 16],
     generation: u16,
     base: u64,
+    /// A byte of the header's sector, and how it is changed.
+    header_change: (u16, u8),
     cut: Cut,
     file: Contents,
 }
@@ -57,6 +59,8 @@ enum Tail {
     EarlierUse(u8),
     /// Records of another log with the same generation, at their true places and with the offsets that come next.
     OtherLog(u8),
+    /// A record of this log and use with the offset that comes next, from another place.
+    Moved(u8),
 }
 
 fn append(
@@ -137,6 +141,7 @@ fn check_written(
             origin: Origin::Roll,
         }),
     };
+    check_header(&header, input.header_change);
     let key = Key::new(log, generation);
     let mut file = header.encode().to_vec();
     file.resize(RECORDS_POSITION as usize, 0);
@@ -173,6 +178,12 @@ fn check_written(
                 next += 1;
             }
         }
+        Tail::Moved(by) => {
+            let mut elsewhere = file.clone();
+            elsewhere.resize(written + (usize::from(*by) + 1) * RECORD_ALIGN as usize, 0);
+            let place = append(&mut elsewhere, key, generation, next, &empty);
+            file.extend_from_slice(&elsewhere[place.start as usize..]);
+        }
     }
     let mut good = places.len();
     if let Some((at, xor)) = change
@@ -202,6 +213,17 @@ fn check_written(
         let from = (resumed.0, resumed.1);
         let rest = walk(&file, log, &header, base, from, end, 512);
         assert_eq!(found[usize::from(resume)..], rest, "the start changes what is found");
+    }
+}
+
+/// A header is read back, and no single changed byte of it passes.
+fn check_header(header: &Header, (at, xor): (u16, u8)) {
+    let mut block = header.encode();
+    assert_eq!(Header::parse(&block), Ok(*header));
+    if xor != 0 {
+        let at = usize::from(at) % SECTOR_LEN;
+        block[at] ^= xor;
+        assert!(Header::parse(&block).is_err(), "byte {at} of the header changed unnoticed");
     }
 }
 

@@ -13,6 +13,7 @@ mod os;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+pub use crate::error::is_no_space;
 pub use os::OsFileSystem;
 
 use std::ffi::OsString;
@@ -252,10 +253,4 @@ pub trait File: Debug + Send + Sync {
         }
         self.sync()
     }
-}
-
-/// Whether an error says that the disk, or the share of it that this user may take, is full.
-#[must_use]
-pub fn is_no_space(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }

@@ -1,7 +1,7 @@
 //! Commits: one write and one sync for all who wait, led by one of them.
 
 use super::Shared;
-use super::state::{Chunk, InFlight, State, Status};
+use super::state::{Chunk, State, Status};
 use crate::error::{DiskContext, DiskError, Outcome};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, WINDOW};
@@ -117,8 +117,7 @@ impl Shared {
 
     fn take_job(state: &mut State) -> Option<Job> {
         let mut chunk = state.chunks.pop_front()?;
-        state.in_flight =
-            Some(InFlight { end: chunk.end, record_bytes: chunk.record_bytes });
+        state.in_flight = chunk.record_bytes;
         // Whole blocks are written, so that the kernel need not read the last one first.
         let unpadded = chunk.buffer.len();
         let padded = unpadded.next_multiple_of(BLOCK_LEN);
@@ -270,7 +269,7 @@ impl Shared {
     fn finish(&self, state: &mut State, chunk: Chunk, took: Duration) {
         let parity = usize::from(chunk.seq % 2 == 1);
         chunk.segment.committed.store(true, Ordering::Release);
-        state.in_flight = None;
+        state.in_flight = 0;
         state.durable = chunk.end;
         state.durable_millis = chunk.millis;
         let position = chunk.end_position() - chunk.padding as u64;
@@ -278,7 +277,8 @@ impl Shared {
         state.healed_since_commit = false;
         state.sync_time =
             if state.sync_time.is_zero() { took } else { (state.sync_time * 7 + took) / 8 };
-        state.returning = state.waiting[parity] + u32::from(std::mem::take(&mut state.leader_waits));
+        state.returning =
+            state.waiting[parity] + u32::from(std::mem::take(&mut state.leader_waits));
         if state.waiting[parity] > 0 {
             self.committed[parity].notify_all();
         }

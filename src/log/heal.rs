@@ -67,8 +67,7 @@ impl Shared {
         };
         let state = self.lock();
         let base = state.durable;
-        let segment =
-            self.new_segment(&state, &spare, base, state.durable_millis, Origin::Heal);
+        let segment = self.new_segment(&state, &spare, base, state.durable_millis, Origin::Heal);
         drop(state);
         let installed = self.install(&spare, &segment);
         let mut state = self.lock();

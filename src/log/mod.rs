@@ -19,12 +19,12 @@ pub(crate) use open::Parts;
 pub use read::Reader;
 pub use ticket::Ticket;
 
-use crate::admission::{Admission, Decision, Permit};
 use crate::clock::Clock;
 use crate::error::{AppendError, DiskError, PublishError, ReadError, Stopped};
 use crate::format::RECORDS_POSITION;
 use crate::format::name::LogName;
 use crate::fs::FileSystem;
+use crate::permit::{Decision, Gate, Permit};
 use crate::recovery::RecoveryReport;
 use crate::segment::{Files, SegmentSource};
 use crate::types::{Offset, SizeClass, WriteClass};
@@ -191,7 +191,7 @@ impl Shared {
 #[derive(Clone, Debug)]
 pub struct Log {
     shared: Arc<Shared>,
-    admission: Admission,
+    gate: Arc<dyn Gate>,
     report: Arc<RecoveryReport>,
 }
 
@@ -214,11 +214,7 @@ impl Log {
     ///
     /// # Errors
     /// [`AppendError`]: nothing was written.
-    pub fn append(
-        &self,
-        permit: Permit,
-        records: &[NewRecord<'_>],
-    ) -> Result<Ticket, AppendError> {
+    pub fn append(&self, permit: Permit, records: &[NewRecord<'_>]) -> Result<Ticket, AppendError> {
         self.shared.append(permit, records)
     }
 
@@ -255,10 +251,10 @@ impl Log {
         records: &[NewRecord<'_>],
     ) -> Result<Appended, PublishError> {
         let bytes = records.iter().map(|new| (new.headers.len() + new.payload.len()) as u64).sum();
-        let permit = match self.admission.decide(class, bytes) {
+        let permit = match self.gate.decide(class, bytes) {
             Decision::Admit(permit) => permit,
             Decision::Delay { wait, permit } => {
-                self.admission.wait(wait);
+                self.gate.wait(wait);
                 permit
             }
             Decision::Refuse(limited) => return Err(limited.into()),

@@ -2,11 +2,11 @@
 
 use super::state::{Active, Segment, State, Status};
 use super::{BufferPool, Helper, Indexes, Ladder, Log, LogOptions, Shared};
-use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::error::{DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::{FileSystem, Lock};
+use crate::permit::Gate;
 use crate::recovery::{self, Context, RecoverError, Recovered, SegmentInfo, Tail};
 use crate::segment::{Files, SegmentSource};
 use crate::types::{LogId, Offset};
@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) buffers: Arc<BufferPool>,
     pub(crate) indexes: Arc<Indexes>,
     pub(crate) helper: Arc<dyn Helper>,
-    pub(crate) admission: Admission,
+    pub(crate) gate: Arc<dyn Gate>,
     pub(crate) record_max: u64,
     pub(crate) gather: bool,
     /// The data directory's lock: held until the log can write no more, also when the node is gone before.
@@ -68,7 +68,7 @@ impl Shared {
             gathered: Condvar::new(),
             readable: Condvar::new(),
         };
-        Ok(Log { shared: Arc::new(shared), admission: parts.admission, report: Arc::new(report) })
+        Ok(Log { shared: Arc::new(shared), gate: parts.gate, report: Arc::new(report) })
     }
 }
 
@@ -137,7 +137,7 @@ impl State {
             durable_millis: millis,
             active: None,
             chunks: std::collections::VecDeque::new(),
-            in_flight: None,
+            in_flight: 0,
             reserved: std::collections::VecDeque::new(),
             opening: None,
             wanted: Vec::new(),

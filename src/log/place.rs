@@ -84,8 +84,9 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_file_is_used_before_the_next_is_taken() {
-        assert_eq!(files_needed(&LADDER, Some((SizeClass::Main, 64)), [32, 32, 32]), [
-            SizeClass::Main
-        ]);
+        assert_eq!(
+            files_needed(&LADDER, Some((SizeClass::Main, 64)), [32, 32, 32]),
+            [SizeClass::Main]
+        );
     }
 }

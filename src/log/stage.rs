@@ -4,12 +4,12 @@ use super::buffer::Buffer;
 use super::place::files_needed;
 use super::state::{Active, Segment, State, Status};
 use super::{NewRecord, Shared, Ticket};
-use crate::admission::Permit;
 use crate::error::{AppendError, DiskContext, DiskError};
 use crate::format::header::Origin;
 use crate::format::name::segment_file;
 use crate::format::record::{self, RecordHeader, record_len};
 use crate::format::{BLOCK_LEN, Key, RECORDS_POSITION, WINDOW};
+use crate::permit::Permit;
 use crate::planted::{self, Fault};
 use crate::segment::{Access, Spare};
 use crate::types::{LogId, Offset, SizeClass, WriteClass};
@@ -167,11 +167,13 @@ impl Shared {
         let left = state.space_left();
         let needed = files_needed(&self.ladder, left, batch.lens.iter().copied());
         let had = state.reserved.iter().map(|spare| spare.class);
-        if needed.len() > state.reserved.len() || !needed.iter().copied().eq(had.take(needed.len())) {
+        if needed.len() > state.reserved.len() || !needed.iter().copied().eq(had.take(needed.len()))
+        {
             return Ok(Need::Files(needed));
         }
         // With a new file for the first record the old one's tail is not needed.
-        let stays = left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
+        let stays =
+            left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
         let tail_missing = state.active.as_ref().is_some_and(|active| active.tail.is_none())
             && state.chunks.back().is_none_or(|chunk| !state.is_open(chunk));
         Ok(if stays && tail_missing { Need::Tail } else { Need::Nothing })
@@ -268,7 +270,8 @@ impl Shared {
         let more = usize::try_from(batch.total).map_err(|_| refused())? + 2 * BLOCK_LEN;
         let left = state.space_left();
         let begins = files_needed(&self.ladder, left, batch.lens.iter().copied()).len();
-        let stays = left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
+        let stays =
+            left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
         let mut buffers = Vec::with_capacity(begins + 1);
         for _ in 0..begins + usize::from(stays && state.open_chunk().is_none()) {
             let mut buffer = Buffer::new(&self.buffers);

@@ -77,7 +77,6 @@ pub(crate) struct Chunk {
     pub(crate) start: u64,
     /// The tail block as it stands in the file, then the new records.
     pub(crate) buffer: Buffer,
-    pub(crate) first: Offset,
     pub(crate) end: Offset,
     /// The largest stamp up to `end`.
     pub(crate) millis: u64,
@@ -151,8 +150,7 @@ impl Epoch {
         }
         let untouched = first >= failure.written_end;
         let refused = failure.in_flight == Outcome::NotWritten && first >= failure.durable;
-        let outcome =
-            if untouched || refused { Outcome::NotWritten } else { Outcome::Unknown };
+        let outcome = if untouched || refused { Outcome::NotWritten } else { Outcome::Unknown };
         Some(Err(CommitError { outcome, reason: failure.reason.clone() }))
     }
 }
@@ -166,13 +164,6 @@ pub(crate) enum Status {
     /// Healing needs a file, and there was none; tried again by the next append, and by the worker.
     Unhealed,
     Stopped(Stopped),
-}
-
-/// What is being written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InFlight {
-    pub(crate) end: Offset,
-    pub(crate) record_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -194,7 +185,8 @@ pub(crate) struct State {
     pub(crate) durable_millis: u64,
     pub(crate) active: Option<Active>,
     pub(crate) chunks: VecDeque<Chunk>,
-    pub(crate) in_flight: Option<InFlight>,
+    /// Bytes of records that are being written.
+    pub(crate) in_flight: u64,
     pub(crate) reserved: VecDeque<Spare>,
     pub(crate) epoch: Arc<Epoch>,
     /// Someone commits, heals or writes a checkpoint: the one who may touch the active file.
@@ -261,7 +253,6 @@ impl State {
             spare: self.opening.take(),
             start: active.staged - tail.len() as u64,
             buffer,
-            first: self.next,
             end: self.next,
             millis: self.millis,
             record_bytes: 0,
@@ -273,7 +264,7 @@ impl State {
     /// Bytes of records that are staged or in flight.
     pub(crate) fn unsynced(&self) -> u64 {
         let staged: u64 = self.chunks.iter().map(|chunk| chunk.record_bytes).sum();
-        staged + self.in_flight.map_or(0, |in_flight| in_flight.record_bytes)
+        staged + self.in_flight
     }
 
     /// The first offset held.
@@ -303,7 +294,7 @@ impl State {
         }
         self.next = self.durable;
         self.millis = self.durable_millis;
-        self.in_flight = None;
+        self.in_flight = 0;
         spares
     }
 
@@ -323,7 +314,12 @@ impl State {
         self.end(self.durable, Outcome::NotWritten, CommitFailure::Stopped(why.clone()))
     }
 
-    fn end(&mut self, written_end: Offset, in_flight: Outcome, reason: CommitFailure) -> Vec<Spare> {
+    fn end(
+        &mut self,
+        written_end: Offset,
+        in_flight: Outcome,
+        reason: CommitFailure,
+    ) -> Vec<Spare> {
         let failure = EpochFailure { durable: self.durable, written_end, in_flight, reason };
         // Only the leader ends an epoch, so nobody was faster.
         let _ = self.epoch.failure.set(failure);

@@ -15,9 +15,11 @@ impl Shared {
             let keep_from = offset.min(state.durable);
             let (mut freed, mut bytes) = (0, 0);
             // The last one always stays, and it must be a durable one: its header holds the log's next offset (I8).
-            while state.segments.get(1).is_some_and(|next| {
-                next.base <= keep_from && next.is_committed()
-            }) {
+            while state
+                .segments
+                .get(1)
+                .is_some_and(|next| next.base <= keep_from && next.is_committed())
+            {
                 let Some(segment) = state.segments.pop_front() else { break };
                 self.files.forget(segment.id);
                 self.indexes.forget(segment.id);
@@ -41,7 +43,8 @@ impl Shared {
             let oldest = {
                 let mut state = self.lock();
                 // Behind one that a reader still has open the newer ones wait: else a restart would find a hole.
-                let free = state.retired.front().is_some_and(|oldest| Arc::strong_count(oldest) == 1);
+                let free =
+                    state.retired.front().is_some_and(|oldest| Arc::strong_count(oldest) == 1);
                 if !free {
                     return Ok(());
                 }
@@ -50,9 +53,9 @@ impl Shared {
             let Some(segment) = oldest else { return Ok(()) };
             // The directory is synced between one and the next: a power cut may keep any of the removals that are not
             // yet durable, and a newer file gone while an older one stays is a log with a hole.
-            let gone = self.give_up(&segment).and_then(|()| {
-                self.fs.sync_dir(&self.dir).disk("sync", &self.dir)
-            });
+            let gone = self
+                .give_up(&segment)
+                .and_then(|()| self.fs.sync_dir(&self.dir).disk("sync", &self.dir));
             if let Err(error) = gone {
                 self.lock().retired.push_front(segment);
                 return Err(error);

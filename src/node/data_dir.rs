@@ -119,8 +119,10 @@ impl DataDir {
                 names.push(LogName::new(&folder).map_err(|error| foreign(&dir, error.reason))?);
             }
             for entry in inner {
-                let part = entry.name.to_str().ok_or_else(|| foreign(&dir, "a name that is not text"))?;
-                let name = if folder.is_empty() { part.to_owned() } else { format!("{folder}/{part}") };
+                let part =
+                    entry.name.to_str().ok_or_else(|| foreign(&dir, "a name that is not text"))?;
+                let name =
+                    if folder.is_empty() { part.to_owned() } else { format!("{folder}/{part}") };
                 LogName::new(&name).map_err(|error| foreign(&dir.join(part), error.reason))?;
                 folders.push(name);
             }
@@ -248,7 +250,8 @@ fn read_layout(
     };
     let new = fs.create(&temporary).disk("make", &temporary)?;
     let text = layout::encode(&sizes);
-    new.write_and_sync(&[Write { position: 0, bytes: text.as_bytes() }]).disk("write", &temporary)?;
+    new.write_and_sync(&[Write { position: 0, bytes: text.as_bytes() }])
+        .disk("write", &temporary)?;
     fs.rename(&temporary, &file).disk("rename", &temporary)?;
     fs.sync_dir(path).disk("sync", path)?;
     debug_assert_eq!(LAYOUT_VERSION, 1, "a newer layout must not be written over an older one");

@@ -87,9 +87,8 @@ impl NodeBuilder {
     pub fn open(self) -> Result<Node, OpenError> {
         let Self { dirs, options, fs, clock, threads } = self;
         options.check()?;
-        let open = |dir: &PathBuf| {
-            DataDir::open(&fs, &clock, dir, options.segment_size, options.create)
-        };
+        let open =
+            |dir: &PathBuf| DataDir::open(&fs, &clock, dir, options.segment_size, options.create);
         let dirs = dirs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let inner = Arc::new(Inner {
             dirs,
@@ -238,12 +237,7 @@ impl Inner {
         }
     }
 
-    fn parts(
-        &self,
-        name: &LogName,
-        dir: &DataDir,
-        log_dir: PathBuf,
-    ) -> Result<Parts, OpenError> {
+    fn parts(&self, name: &LogName, dir: &DataDir, log_dir: PathBuf) -> Result<Parts, OpenError> {
         Ok(Parts {
             lock: dir.lock()?,
             name: name.clone(),
@@ -255,7 +249,7 @@ impl Inner {
             buffers: Arc::clone(&self.buffers),
             indexes: Arc::clone(&self.indexes),
             helper: Arc::clone(&self.hub) as Arc<dyn crate::log::Helper>,
-            admission: self.admission.clone(),
+            gate: Arc::new(self.admission.clone()),
             record_max: self.options.record_max,
             gather: self.options.gather,
         })

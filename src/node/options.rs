@@ -53,7 +53,10 @@ impl NodeOptions {
             return refuse("segment_size", "a power of two from 64 KiB to 1 GiB is allowed");
         }
         if self.record_max < 32 {
-            return refuse("record_max", "at least 32 bytes, the size of a record's header, are needed");
+            return refuse(
+                "record_max",
+                "at least 32 bytes, the size of a record's header, are needed",
+            );
         }
         if self.open_files == 0 {
             return refuse("open_files", "at least 1 is needed");

@@ -7,7 +7,7 @@ use plimsoll::format::{CHECKPOINT_POSITION, Key, RECORD_ALIGN, RECORDS_POSITION,
 use plimsoll::fs::File;
 use plimsoll::segment::{Step, Walker};
 use plimsoll::types::{Generation, Offset};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
@@ -114,7 +114,8 @@ pub(crate) fn segment(bytes: &[u8], next: Option<&InUse>) -> String {
         }
         leftover(&mut out, bytes, position, generation);
         let key = Key::new(in_use.log, generation);
-        let vouched = vouched(&mut out, &bytes[..end as usize], key, generation, position)
+        let missing = Missing { position, relative: offset.0 - in_use.base.0 };
+        let vouched = vouched(&mut out, &bytes[..end as usize], key, generation, missing)
             .max(checkpoint.map_or(0, |checkpoint| checkpoint.position));
         if vouched > position {
             writeln!(out, "verdict: damage at {position}, vouched for up to {vouched}").unwrap();
@@ -201,28 +202,40 @@ fn leftover(out: &mut String, bytes: &[u8], position: u64, current: Generation) 
     }
 }
 
-/// The furthest position that a record beyond `stop` vouches for: every place within the window, and whatever follows
-/// a record found there.
-fn vouched(out: &mut String, bytes: &[u8], key: Key, generation: Generation, stop: u64) -> u64 {
-    let mut furthest = 0;
-    let mut behind = BTreeSet::new();
-    let places = (1..=WINDOW / RECORD_ALIGN).map(|place| stop + place * RECORD_ALIGN);
-    let mut look = |position| {
-        let parsed = valid(bytes, key, generation, position)?;
-        let claim = parsed.header.claim(position);
-        let offset = parsed.header.relative;
-        writeln!(out, "beyond, at {position}: record base + {offset}, which claims {claim}")
-            .unwrap();
-        furthest = furthest.max(claim);
-        Some(position + parsed.header.record_len())
+/// Where a search begins: the position without a valid record and the relative offset that was expected there.
+#[derive(Clone, Copy)]
+struct Missing {
+    position: u64,
+    relative: u64,
+}
+
+/// The furthest position that a record beyond Stop vouches for.
+fn vouched(out: &mut String, bytes: &[u8], key: Key, generation: Generation, stop: Missing) -> u64 {
+    let counts = |position: u64| {
+        let here = bytes.get(usize::try_from(position).unwrap()..)?;
+        let parsed = record::parse(here, here.len() as u64, key, position, generation).ok()?;
+        let relative = u64::from(parsed.header.relative);
+        let most = stop.relative + (position - stop.position) / HEADER_LEN as u64;
+        (relative > stop.relative && relative <= most).then_some((position, parsed.header))
     };
-    for place in places.take_while(|&place| place < bytes.len() as u64) {
-        behind.extend(look(place));
+    let aligned = |from: u64, to: u64| (from..=to).step_by(RECORD_ALIGN as usize);
+    let end = bytes.len() as u64;
+    let window = aligned(stop.position + RECORD_ALIGN, (stop.position + WINDOW).min(end));
+    let mut found: BTreeMap<_, _> = window.filter_map(counts).collect();
+    let at_stop = &bytes[usize::try_from(stop.position).unwrap()..];
+    if at_stop.len() >= HEADER_LEN {
+        let payload_len = u32::from_le_bytes(at_stop[8..12].try_into().unwrap());
+        let headers_len = u16::from_le_bytes(at_stop[14..16].try_into().unwrap());
+        let from = stop.position + record::record_len(headers_len.into(), payload_len as usize);
+        found.extend(aligned(from, (from + WINDOW).min(end)).filter_map(counts));
     }
-    while let Some(place) = behind.pop_last() {
-        if place > stop + WINDOW {
-            behind.extend(look(place));
-        }
+    let last = found.last_key_value();
+    let behind = last.and_then(|(position, header)| counts(position + header.record_len()));
+    found.extend(behind);
+    for (position, header) in &found {
+        let (claim, relative) = (header.claim(*position), header.relative);
+        writeln!(out, "beyond, at {position}: record base + {relative}, which claims {claim}")
+            .unwrap();
     }
-    furthest
+    found.iter().map(|(position, header)| header.claim(*position)).max().unwrap_or(0)
 }

@@ -2,6 +2,7 @@ use super::{LOG, generation, sign};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::header::{Header, InUse, Origin};
 use crate::format::{BLOCK_LEN, SECTOR_LEN};
+use crate::planted::{self, Fault};
 use crate::types::{LogId, Offset, SizeClass};
 use proptest::prelude::*;
 
@@ -82,9 +83,13 @@ fn it_belongs_to_its_own_use_of_its_own_file_only() {
             ..header()
         },
     ];
-    for other in others {
-        assert!(!CHECKPOINT.belongs_to(&other), "{other:?}");
+    for other in &others {
+        assert!(!CHECKPOINT.belongs_to(other), "{other:?}");
     }
+    let [other_generation, ..] = others;
+    planted::with(Fault::ForeignCheckpointBelieved, || {
+        assert!(CHECKPOINT.belongs_to(&other_generation));
+    });
 }
 
 #[test]
