@@ -1,12 +1,13 @@
 //! How a subcommand ends when it does not end well: one sentence, the fields of it, and an exit code.
 
 use crate::output;
-use plimsoll::admission::Limited;
+
 use plimsoll::error::{
     AppendError, CommitError, CommitFailure, Damage, DiskError, OpenError, Outcome, PublishError,
     ReadError, Stopped,
 };
 use plimsoll::format::name::LogNameError;
+use plimsoll::permit::Limited;
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 use std::io;
