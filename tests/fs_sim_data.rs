@@ -133,8 +133,8 @@ fn fs_a_length_is_pending_like_the_bytes() {
     let (seen, _) = outcomes(&fs);
     let lengths: BTreeSet<usize> = seen.iter().map(Vec::len).collect();
     assert_eq!(lengths, BTreeSet::from([1, 2, 4, 600]));
-    assert!(seen.contains(&b"ab".to_vec()), "nothing persisted");
-    assert!(seen.contains(&b"axyz".to_vec()), "everything persisted");
+    assert!(seen.contains(b"ab".as_slice()), "nothing persisted");
+    assert!(seen.contains(b"axyz".as_slice()), "everything persisted");
     file.sync().unwrap();
     assert_eq!(outcomes(&fs).0, BTreeSet::from([b"axyz".to_vec()]));
 }

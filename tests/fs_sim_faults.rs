@@ -166,7 +166,8 @@ fn fs_a_fault_strikes_where_it_was_aimed() {
 
 #[test]
 fn fs_every_kind_can_fail() {
-    let every: [(OpKind, fn(&SimFileSystem, &dyn File) -> io::Result<()>); 17] = [
+    type Call = fn(&SimFileSystem, &dyn File) -> io::Result<()>;
+    let every: [(OpKind, Call); 17] = [
         (OpKind::Open, |fs, _| fs.open_read(Path::new(PATH)).map(drop)),
         (OpKind::Create, |fs, _| fs.create(Path::new("/d/new")).map(drop)),
         (OpKind::CreateDir, |fs, _| fs.create_dir(Path::new("/d/new"))),

@@ -35,6 +35,7 @@ mod calls;
 mod choose;
 mod content;
 mod fault;
+mod image;
 mod machine;
 mod names;
 mod space;
@@ -49,6 +50,7 @@ pub use space::Charges;
 use crate::fs::Space;
 use calls::hold;
 use choose::SplitMix;
+use image::Hash;
 use machine::{Disk, Machine};
 use space::Budget;
 use std::fmt;
@@ -429,32 +431,9 @@ impl SimFileSystem {
         for (path, inode) in tree.paths() {
             hash.bytes(path.as_os_str().as_encoded_bytes());
             if let Ok(content) = tree.content(inode) {
-                hash.word(content.len());
-                content.each_page(|index, page| {
-                    hash.word(index as u64);
-                    hash.bytes(page);
-                });
+                hash.word(content.fingerprint());
             }
         }
         hash.0
-    }
-}
-
-/// Mixes words fast; not against an adversary.
-#[derive(Default)]
-struct Hash(u64);
-
-impl Hash {
-    fn word(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.word(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.word(u64::from_le_bytes(word));
-        }
     }
 }

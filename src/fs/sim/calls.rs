@@ -137,10 +137,10 @@ impl FileSystem for SimFileSystem {
             let node = machine.disk.tree.node(machine.disk.tree.inode(path)?)?;
             let (len, blocks) = match node {
                 Node::File(content) => (content.len(), content.blocks.len()),
-                Node::Dir(_) => (super::content::PAGE as u64, 1),
+                Node::Dir(_) => (super::image::PAGE as u64, 1),
                 Node::Link(target) => (target.as_os_str().len() as u64, 0),
             };
-            let disk_bytes = blocks as u64 * super::content::PAGE as u64;
+            let disk_bytes = blocks as u64 * super::image::PAGE as u64;
             Ok(Metadata { kind: node.kind(), len, disk_bytes, device: DEVICE })
         })
     }

@@ -1,81 +1,12 @@
 //! The bytes of one file: what reads show, what the disk surely holds, and all that a power cut may pick between.
-//!
-//! Pages of 4 KiB are shared until they are written, so that copying a file costs a few pointers and a sync moves some.
 
 use super::Sectors;
 use super::choose::{Choice, Chooser, ask};
+use super::image::{Image, PAGE, Page, SECTOR, spans, split};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(super) const PAGE: usize = 4096;
-const SECTOR: usize = 512;
 const ALL_SECTORS: u8 = u8::MAX;
-
-type Page = Arc<[u8; PAGE]>;
-
-/// Pages and a length. A missing page reads as zeroes; so does everything beyond the length (upheld by all changes).
-#[derive(Clone, Debug, Default)]
-struct Image {
-    pages: Vec<Option<Page>>,
-    len: u64,
-}
-
-impl Image {
-    fn page(&self, index: usize) -> Option<&Page> {
-        self.pages.get(index).and_then(Option::as_ref)
-    }
-
-    fn set_page(&mut self, index: usize, page: Option<Page>) {
-        if index >= self.pages.len() {
-            self.pages.resize(index + 1, None);
-        }
-        self.pages[index] = page;
-    }
-
-    fn page_mut(&mut self, index: usize) -> &mut [u8; PAGE] {
-        if index >= self.pages.len() {
-            self.pages.resize(index + 1, None);
-        }
-        Arc::make_mut(self.pages[index].get_or_insert_with(|| Arc::new([0; PAGE])))
-    }
-
-    fn read(&self, position: u64, into: &mut [u8]) -> usize {
-        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        let count = left.min(into.len());
-        for (index, start, part) in spans(position, count) {
-            let into = &mut into[part];
-            match self.page(index) {
-                Some(page) => into.copy_from_slice(&page[start..start + into.len()]),
-                None => into.fill(0),
-            }
-        }
-        count
-    }
-
-    /// Changes bytes in place, without a trace: damage, not a write.
-    fn poke(&mut self, position: u64, count: usize, mut change: impl FnMut(usize, &mut [u8])) {
-        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        for (index, start, part) in spans(position, count.min(left)) {
-            let length = part.len();
-            change(part.start, &mut self.page_mut(index)[start..start + length]);
-        }
-    }
-
-    /// Drops what lies beyond the length.
-    fn cut_to_len(&mut self) {
-        let (last, rest) = split(self.len);
-        self.pages.truncate(last + usize::from(rest > 0));
-        if rest > 0 && self.page(last).is_some_and(|page| page[rest..].iter().any(|b| *b != 0)) {
-            self.page_mut(last)[rest..].fill(0);
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(usize::MAX)];
-        self.read(0, &mut bytes);
-        bytes
-    }
-}
 
 /// A page as one write left it.
 #[derive(Clone, Debug)]
@@ -84,7 +15,7 @@ struct Version {
     write: u64,
     /// The sectors that it may put on the disk, bit 0 the first.
     sectors: u8,
-    page: Page,
+    page: Arc<Page>,
 }
 
 /// One file.
@@ -149,18 +80,17 @@ impl Content {
         for (index, start, part) in spans(position, bytes.len()) {
             let bytes = &bytes[part];
             let touched = sector_mask(start, bytes.len());
-            let page = if bytes.len() == PAGE {
-                let mut page = Arc::new([0; PAGE]);
-                Arc::make_mut(&mut page).copy_from_slice(bytes);
-                self.cached.set_page(index, Some(page));
-                self.cached.page(index).cloned()
-            } else {
-                self.cached.page_mut(index)[start..start + bytes.len()].copy_from_slice(bytes);
-                self.cached.page(index).cloned()
+            let page = match Page::whole(bytes) {
+                Some(page) => Arc::new(page),
+                None => {
+                    let mut page = self.cached.take_page(index);
+                    Arc::make_mut(&mut page).bytes_mut()[start..start + bytes.len()]
+                        .copy_from_slice(bytes);
+                    page
+                }
             };
-            if let Some(page) = page {
-                self.note_version(index, touched, page);
-            }
+            self.cached.set_page(index, Some(Arc::clone(&page)));
+            self.note_version(index, touched, page);
         }
         let end = position + bytes.len() as u64;
         if end > self.cached.len {
@@ -169,7 +99,7 @@ impl Content {
         }
     }
 
-    fn note_version(&mut self, index: usize, touched: u8, page: Page) {
+    fn note_version(&mut self, index: usize, touched: u8, page: Arc<Page>) {
         // The kernel writes back whole pages: one that the disk missed before goes there as a whole with this write.
         let sectors = if self.stale.contains(&index) { ALL_SECTORS } else { touched };
         let version = Version { write: self.writes, sectors, page };
@@ -183,7 +113,7 @@ impl Content {
         self.writes += 1;
         self.lengths.push((self.writes, len));
         let (first, rest) = split(len);
-        let old_pages = self.cached.pages.len();
+        let old_pages = self.cached.page_count();
         let shrinks = len < self.cached.len;
         self.cached.len = len;
         if !shrinks {
@@ -191,7 +121,7 @@ impl Content {
         }
         self.cached.cut_to_len();
         // What is cut off may still be on the disk, or not, and reads as zeroes if the file grows again.
-        let zero: Page = Arc::new([0; PAGE]);
+        let zero = Arc::new(Page::default());
         for index in first..old_pages {
             let page = self.cached.page(index).cloned().unwrap_or_else(|| Arc::clone(&zero));
             let touched = if index == first && rest > 0 {
@@ -309,13 +239,9 @@ impl Content {
         self.cached.poke(position, count, &mut change);
     }
 
-    /// Shows every cached page that is not all zeroes.
-    pub(super) fn each_page(&self, mut see: impl FnMut(usize, &[u8; PAGE])) {
-        for (index, page) in self.cached.pages.iter().enumerate() {
-            if let Some(page) = page.as_ref().filter(|page| ***page != [0; PAGE]) {
-                see(index, page);
-            }
-        }
+    /// A hash of what reads show.
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.cached.fingerprint()
     }
 }
 
@@ -335,11 +261,12 @@ fn choose_page(
         let range = start..start + unit;
         let mask = sector_mask(start, unit);
         let written = versions.iter().filter(|version| version.sectors & mask != 0);
-        let mut written: Vec<&[u8]> = written.map(|version| &version.page[range.clone()]).collect();
+        let mut written: Vec<&[u8]> =
+            written.map(|version| &version.page.bytes()[range.clone()]).collect();
         if sectors == Sectors::Garbage && !written.is_empty() {
             written.insert(0, &garbage);
         }
-        let old = &durable.page(index).map_or(&zero, |page| &**page)[range.clone()];
+        let old = &durable.page(index).map_or(&zero, |page| page.bytes())[range.clone()];
         let options = distinct(old, written);
         let position = (index * PAGE + start) as u64;
         let picked = ask(chooser, Choice::Bytes { inode, position }, options.len());
@@ -356,7 +283,7 @@ fn apply(durable: &mut Image, index: usize, version: &Version) {
     for sector in 0..PAGE / SECTOR {
         if version.sectors & (1 << sector) != 0 {
             let range = sector * SECTOR..(sector + 1) * SECTOR;
-            page[range.clone()].copy_from_slice(&version.page[range]);
+            page[range.clone()].copy_from_slice(&version.page.bytes()[range]);
         }
     }
 }
@@ -376,32 +303,6 @@ fn distinct<T: Copy + PartialEq>(old: T, newer: Vec<T>) -> Vec<T> {
         options.push(*newest);
     }
     options
-}
-
-/// Page number and the position in it.
-fn split(position: u64) -> (usize, usize) {
-    let position = usize::try_from(position).unwrap_or(usize::MAX);
-    (position / PAGE, position % PAGE)
-}
-
-/// The parts of a range by page: page, start in it, and the part of the caller's bytes.
-fn spans(
-    position: u64,
-    count: usize,
-) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
-    let (mut index, mut start) = split(position);
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == count {
-            return None;
-        }
-        let length = (PAGE - start).min(count - done);
-        let span = (index, start, done..done + length);
-        index += 1;
-        start = 0;
-        done += length;
-        Some(span)
-    })
 }
 
 fn sector_mask(start: usize, length: usize) -> u8 {
