@@ -35,6 +35,7 @@ mod calls;
 mod choose;
 mod content;
 mod fault;
+mod futures;
 mod image;
 mod machine;
 mod names;
@@ -45,11 +46,13 @@ pub use choose::{
     AllPersisted, Answer, Choice, Chooser, Count, NothingPersisted, Scripted, Seeded,
 };
 pub use fault::{Fault, Op, OpKind, Reached, Then, What, When};
+pub use futures::Futures;
 pub use space::Charges;
 
 use crate::fs::Space;
 use calls::hold;
 use choose::SplitMix;
+use content::Content;
 use image::Hash;
 use machine::{Disk, Machine};
 use space::Budget;
@@ -380,6 +383,21 @@ impl SimFileSystem {
         let count = range.end.saturating_sub(range.start);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.damage(path.as_ref(), range.start, count, |_, bytes| bytes.fill(0))
+    }
+
+    /// Lets reads of the 4 KiB blocks that this range touches fail with `EIO`, as bad sectors do, until each is written
+    /// as a whole.
+    ///
+    /// # Errors
+    /// `ENOENT` or the like if there is no such file.
+    pub fn make_unreadable(&self, path: impl AsRef<Path>, range: Range<u64>) -> io::Result<()> {
+        let tree = &mut hold(&self.machine).disk.tree;
+        let inode = tree.inode(path.as_ref())?;
+        let content = tree.content_mut(inode)?;
+        let count = range.end.min(content.len()).saturating_sub(range.start);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        content.unreadable.extend(Content::pages_of(range.start, count));
+        Ok(())
     }
 
     fn damage(

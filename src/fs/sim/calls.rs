@@ -247,7 +247,8 @@ impl File for SimFile {
         let (machine, go) = self.begin(OpKind::Read, position, into.len() as u64)?;
         let most = if let Go::Short(most) = go { most.min(into.len()) } else { into.len() };
         let content = machine.disk.tree.content(self.inode)?;
-        done(go, Ok(content.read(position, &mut into[..most])))
+        let read = content.read(position, &mut into[..most]);
+        done(go, read.ok_or_else(|| errno(libc::EIO)))
     }
 
     fn write_raw(&self, position: u64, bytes: &[u8]) -> io::Result<usize> {

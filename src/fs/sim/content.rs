@@ -34,6 +34,8 @@ pub(super) struct Content {
     pub(super) blocks: BTreeSet<usize>,
     /// Pages that have a second block until the next sync, on a file system that never overwrites in place.
     pub(super) copies: usize,
+    /// Pages whose sectors cannot be read.
+    pub(super) unreadable: BTreeSet<usize>,
     /// Write-backs that failed so far.
     pub(super) errors: u64,
     /// Whether anybody was told of the last one.
@@ -45,8 +47,18 @@ impl Content {
         self.cached.len
     }
 
-    pub(super) fn read(&self, position: u64, into: &mut [u8]) -> usize {
-        self.cached.read(position, into)
+    /// Reads up to the first page that cannot be read; gives none if that comes first.
+    pub(super) fn read(&self, position: u64, into: &mut [u8]) -> Option<usize> {
+        let bad = spans(position, into.len()).find(|(page, ..)| self.unreadable.contains(page));
+        let good = bad.map_or(into.len(), |(_, _, part)| part.start);
+        let asked = into.len();
+        let read = self.cached.read(position, &mut into[..good]);
+        if read == 0 && good < asked && position < self.len() { None } else { Some(read) }
+    }
+
+    /// Whether writing so much of a page works: without all of it, the rest must be read first.
+    pub(super) fn takes(&self, page: usize, count: usize) -> bool {
+        count == PAGE || !self.unreadable.contains(&page)
     }
 
     pub(super) fn cached_bytes(&self) -> Vec<u8> {
@@ -57,7 +69,7 @@ impl Content {
         self.durable.bytes()
     }
 
-    /// The pages that writing these bytes dirties.
+    /// The pages that a range touches.
     pub(super) fn pages_of(position: u64, count: usize) -> impl Iterator<Item = usize> {
         spans(position, count).map(|(index, _, _)| index)
     }
@@ -80,6 +92,7 @@ impl Content {
         for (index, start, part) in spans(position, bytes.len()) {
             let bytes = &bytes[part];
             let touched = sector_mask(start, bytes.len());
+            self.unreadable.remove(&index);
             let page = match Page::whole(bytes) {
                 Some(page) => Arc::new(page),
                 None => {
@@ -150,7 +163,7 @@ impl Content {
     /// Lengths stay pending, as they go to the disk another way (the journal).
     pub(super) fn fail_sync(&mut self, inode: u64, sectors: Sectors, reached: &mut dyn Chooser) {
         for (index, versions) in std::mem::take(&mut self.dirty) {
-            choose_page(&mut self.durable, inode, index, &versions, sectors, reached);
+            choose_page(&mut self.durable, inode, index, &versions, sectors, u64::MAX, reached);
             self.stale.insert(index);
         }
     }
@@ -188,12 +201,14 @@ impl Content {
         if sectors == Sectors::Prefix {
             self.cut_prefix(inode, chooser);
         } else {
-            for (index, versions) in std::mem::take(&mut self.dirty) {
-                choose_page(&mut self.durable, inode, index, &versions, sectors, chooser);
-            }
+            // The length first: what lies beyond it is no choice.
             let lengths = std::mem::take(&mut self.lengths).into_iter().map(|(_, len)| len);
             let options = distinct(self.durable.len, lengths.collect());
-            self.durable.len = options[ask(chooser, Choice::Length { inode }, options.len())];
+            let len = options[ask(chooser, Choice::Length { inode }, options.len())];
+            self.durable.len = len;
+            for (index, versions) in std::mem::take(&mut self.dirty) {
+                choose_page(&mut self.durable, inode, index, &versions, sectors, len, chooser);
+            }
         }
         self.settle();
     }
@@ -245,30 +260,33 @@ impl Content {
     }
 }
 
-/// Lets each unit of one dirty page take one of its versions.
+/// Lets each unit of one dirty page take one of its versions, as far as the file is long.
 fn choose_page(
     durable: &mut Image,
     inode: u64,
     index: usize,
     versions: &[Version],
     sectors: Sectors,
+    len: u64,
     chooser: &mut dyn Chooser,
 ) {
     let unit = if sectors == Sectors::Atomic4K { PAGE } else { SECTOR };
     let zero = [0; PAGE];
     let garbage = [0xa5; SECTOR];
-    for start in (0..PAGE).step_by(unit) {
-        let range = start..start + unit;
+    let page_start = (index * PAGE) as u64;
+    let inside = usize::try_from(len.saturating_sub(page_start)).unwrap_or(PAGE).min(PAGE);
+    for start in (0..inside).step_by(unit) {
+        let range = start..inside.min(start + unit);
         let mask = sector_mask(start, unit);
         let written = versions.iter().filter(|version| version.sectors & mask != 0);
         let mut written: Vec<&[u8]> =
             written.map(|version| &version.page.bytes()[range.clone()]).collect();
         if sectors == Sectors::Garbage && !written.is_empty() {
-            written.insert(0, &garbage);
+            written.insert(0, &garbage[..range.len()]);
         }
         let old = &durable.page(index).map_or(&zero, |page| page.bytes())[range.clone()];
         let options = distinct(old, written);
-        let position = (index * PAGE + start) as u64;
+        let position = page_start + start as u64;
         let picked = ask(chooser, Choice::Bytes { inode, position }, options.len());
         if picked > 0 {
             let mut chosen = [0; PAGE];

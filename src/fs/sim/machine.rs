@@ -1,9 +1,8 @@
 //! The state behind a simulated file system: the disk with its cache, the process that uses it, and what is to go wrong.
 
 use super::choose::{AllPersisted, Chooser, NothingPersisted, Seeded, SplitMix};
-use super::content::Content;
 use super::fault::{Faults, Op, OpKind, Reached, What};
-use super::image::{PAGE, split};
+use super::image::{spans, split};
 use super::names::Inode;
 use super::space::Budget;
 use super::tree::{Node, Tree, errno};
@@ -187,10 +186,9 @@ impl Machine {
         fits(position.saturating_add(bytes.len() as u64))?;
         let mut room = bytes.len();
         let mut refused = None;
-        for page in Content::pages_of(position, bytes.len()) {
-            if let Err(error) = self.charge_page(inode, page) {
-                let start = page as u64 * PAGE as u64;
-                room = usize::try_from(start.saturating_sub(position)).unwrap_or(0);
+        for (page, _, part) in spans(position, bytes.len()) {
+            if let Err(error) = self.enter_page(inode, page, part.len()) {
+                room = part.start;
                 refused = Some(error);
                 break;
             }
@@ -207,8 +205,12 @@ impl Machine {
         Ok(room)
     }
 
-    fn charge_page(&mut self, inode: Inode, page: usize) -> io::Result<()> {
+    /// Gets ready to write `count` bytes of a page.
+    fn enter_page(&mut self, inode: Inode, page: usize, count: usize) -> io::Result<()> {
         let content = self.disk.tree.content(inode)?;
+        if !content.takes(page, count) {
+            return Err(errno(libc::EIO));
+        }
         if !content.blocks.contains(&page) {
             self.charge(1)?;
             self.disk.tree.content_mut(inode)?.blocks.insert(page);
