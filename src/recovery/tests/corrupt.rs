@@ -28,7 +28,7 @@ pub(super) fn expect_damage(fs: &SimFileSystem, file: &Path, position: u64, read
 }
 
 #[test]
-fn case_B4_a_flipped_byte_before_durable_records_is_damage_and_not_an_end() {
+pub(super) fn case_B4_a_flipped_byte_before_durable_records_is_damage_and_not_an_end() {
     let fs = machine(1);
     let mut writer = begin(0).take(&fs);
     writer.append_all(24);
@@ -89,7 +89,7 @@ fn i4_every_field_of_a_vouched_record_and_of_one_that_is_not() {
 }
 
 #[test]
-fn i4_every_byte_of_a_header() {
+pub(super) fn i4_every_byte_of_a_header() {
     let fs = machine(1);
     let mut first = begin(0).take(&fs);
     first.append_all(6);
@@ -265,8 +265,7 @@ fn a_sealed_segment_must_reach_the_next_one_and_no_further() {
         fs.flip(path_of(0), first.begun[record] + 33, 2).unwrap();
         fs.process_death();
         let found = recovered(&fs);
-        let check =
-            check_segment(&fs, LOG, &found.segments[0], found.segments.get(1)).unwrap();
+        let check = check_segment(&fs, LOG, &found.segments[0], found.segments.get(1)).unwrap();
         if record < 6 {
             let damage = check.damage.unwrap();
             let at = (first.begun[record], Some(Offset(record as u64)));
@@ -294,7 +293,7 @@ fn looking_reports_the_same_damage() {
 }
 
 #[test]
-fn i2_records_of_another_log_that_continue_the_offsets_exactly_are_not_read() {
+pub(super) fn i2_records_of_another_log_that_continue_the_offsets_exactly_are_not_read() {
     // The file's last use was by another log (or the same one), whose records were of the same lengths.
     for (log, last_generation) in [(OTHER, 3), (OTHER, 2), (LOG, 2)] {
         let fs = machine(1);
@@ -332,4 +331,3 @@ fn a_foreign_file_and_a_link_are_named_and_nothing_is_touched() {
     let error = try_recover(&fs, CAPACITY).unwrap_err();
     assert!(matches!(error, RecoverError::Link { path } if path == path_of(0)));
 }
-

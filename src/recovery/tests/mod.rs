@@ -7,6 +7,8 @@ mod corrupt;
 mod crash;
 mod ghosts;
 mod heal;
+mod live;
+mod lives;
 mod names;
 mod planted;
 mod support;

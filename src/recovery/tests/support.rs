@@ -99,6 +99,8 @@ pub(super) fn parents() -> Vec<PathBuf> {
 }
 
 pub(super) fn try_recover(fs: &SimFileSystem, capacity: u64) -> Result<Recovered, RecoverError> {
+    // The node does this once, before it recovers any log.
+    let _ = fs.sync_dir(Path::new(SPARES));
     let source = Source::new(fs, capacity);
     let clock = ManualClock::new(5_000);
     let ctx = Context { fs, source: &source, clock: &clock };
@@ -121,7 +123,9 @@ pub(super) struct Seen {
 pub(super) fn next_of(recovered: &Recovered) -> u64 {
     match &recovered.tail {
         Tail::Empty => 0,
-        Tail::Open { next, .. } | Tail::ReadOnly { next, .. } | Tail::Damaged { next, .. } => next.0,
+        Tail::Open { next, .. } | Tail::ReadOnly { next, .. } | Tail::Damaged { next, .. } => {
+            next.0
+        }
     }
 }
 
@@ -351,7 +355,16 @@ impl Writer {
 
     /// A checkpoint at what is durable, durable itself.
     pub(super) fn checkpoint(&self) {
+        self.checkpoint_unsynced();
+        self.file.sync().unwrap();
+    }
+
+    /// A checkpoint at what is durable, if anything is: before the first commit the file's header is not.
+    pub(super) fn checkpoint_unsynced(&self) {
         assert_eq!(self.durable, self.position, "only a whole number of records is checkpointed");
+        if !self.header_written {
+            return;
+        }
         let checkpoint = Checkpoint {
             generation: generation(self.begin.generation),
             log: self.begin.log,
@@ -359,8 +372,8 @@ impl Writer {
             next: Offset(self.next),
             millis: self.millis,
         };
-        self.file.write_at(CHECKPOINT_POSITION, &checkpoint.encode()).unwrap();
-        self.file.sync().unwrap();
+        // An error in writing it stops nothing.
+        let _ = self.file.write_at(CHECKPOINT_POSITION, &checkpoint.encode());
     }
 }
 
@@ -372,9 +385,7 @@ pub(super) fn payload(offset: u64) -> Vec<u8> {
 
 /// What a log with `count` records appended by [`Writer::append_all`] from 0 on reads as.
 pub(super) fn expected(count: u64) -> Vec<Seen> {
-    (0..count)
-        .map(|offset| Seen { offset, millis: offset + 1, payload: payload(offset) })
-        .collect()
+    (0..count).map(|offset| Seen { offset, millis: offset + 1, payload: payload(offset) }).collect()
 }
 
 /// The operations that changed anything, since recording was switched on.

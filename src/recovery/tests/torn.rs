@@ -98,7 +98,7 @@ fn case_B2_what_is_appended_after_a_garbage_byte_is_read_back() {
 }
 
 #[test]
-fn i1_a_record_that_is_only_in_the_cache_is_durable_once_recovery_showed_it() {
+pub(super) fn i1_a_record_that_is_only_in_the_cache_is_durable_once_recovery_showed_it() {
     let fs = machine(1);
     let mut writer = begin(0).take(&fs);
     writer.append_all(3);
@@ -111,7 +111,7 @@ fn i1_a_record_that_is_only_in_the_cache_is_durable_once_recovery_showed_it() {
 }
 
 #[test]
-fn i1_the_same_after_a_sync_that_failed_in_the_earlier_life() {
+pub(super) fn i1_the_same_after_a_sync_that_failed_in_the_earlier_life() {
     use crate::fs::sim::{Fault, OpKind, Reached, What};
     let fs = machine(1);
     let mut writer = begin(0).take(&fs);
@@ -128,7 +128,7 @@ fn i1_the_same_after_a_sync_that_failed_in_the_earlier_life() {
 }
 
 #[test]
-fn i8_a_segment_without_records_holds_the_next_offset() {
+pub(super) fn i8_a_segment_without_records_holds_the_next_offset() {
     let fs = machine(1);
     let begin = begin(10);
     begin.place(&fs, &begin.in_use());
@@ -139,7 +139,7 @@ fn i8_a_segment_without_records_holds_the_next_offset() {
 }
 
 #[test]
-fn i8_the_header_of_an_empty_segment_is_made_durable_with_it() {
+pub(super) fn i8_the_header_of_an_empty_segment_is_made_durable_with_it() {
     let fs = machine(1);
     let mut first = begin(0).take(&fs);
     first.append_all(4);
