@@ -18,6 +18,7 @@ mod signals;
 mod store;
 mod table;
 mod truncate;
+mod view;
 
 use clap::Parser;
 use std::process::ExitCode;
