@@ -1,5 +1,7 @@
 //! The real file system, through Linux system calls.
 
+#![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
+
 use super::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
@@ -132,6 +134,14 @@ impl FileSystem for OsFileSystem {
         }
     }
 
+    fn lock_held(&self, path: &Path) -> io::Result<Option<bool>> {
+        let found = std::fs::symlink_metadata(path)?;
+        // Taking the lock to see whether it is free would make a node fail that starts at this moment.
+        let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return Ok(None) };
+        let device = (libc::major(found.dev()), libc::minor(found.dev()));
+        Ok(flock_held(&locks, device, found.ino()))
+    }
+
     fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -228,6 +238,29 @@ fn kind_of(kind: std::fs::FileType) -> FileKind {
     }
 }
 
+/// Whether `/proc/locks` lists an exclusive `flock` of the file. `None` if it lists one of a file with this number on
+/// another device: some file systems (btrfs) show another device there than `stat` does.
+fn flock_held(locks: &str, device: (u32, u32), inode: u64) -> Option<bool> {
+    let mut elsewhere = false;
+    for line in locks.lines() {
+        // "1: FLOCK  ADVISORY  WRITE 22115 fe:00:5316875 0 EOF"; a waiter's line has "->" behind the number.
+        let fields: Vec<&str> = line.split_whitespace().filter(|field| *field != "->").collect();
+        let ["FLOCK", _, "WRITE", _, place, ..] = fields.get(1..).unwrap_or_default() else {
+            continue;
+        };
+        let mut parts = place.split(':');
+        let mut hex = || parts.next().and_then(|part| u32::from_str_radix(part, 16).ok());
+        let found = (hex(), hex());
+        if parts.next().and_then(|part| part.parse().ok()) == Some(inode) {
+            if found == (Some(device.0), Some(device.1)) {
+                return Some(true);
+            }
+            elsewhere = true;
+        }
+    }
+    if elsewhere { None } else { Some(false) }
+}
+
 /// Counts in fragments, which `f_blocks` and `f_bavail` are in; `f_bsize` is only a hint for transfers and can be much
 /// larger. `f_bfree` would count the share kept for root, which this process never gets.
 #[allow(clippy::useless_conversion, reason = "the C types are narrower on some targets")]
@@ -287,6 +320,23 @@ mod tests {
         raw.f_blocks = u64::MAX;
         raw.f_bavail = u64::MAX;
         assert_eq!(space_of(&raw).available, u64::MAX);
+    }
+
+    #[test]
+    fn a_lock_is_seen_without_being_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let lock = OsFileSystem.lock(&path).unwrap();
+        // Where the system does not tell it says so, and never that nobody holds it.
+        assert_ne!(OsFileSystem.lock_held(&path).unwrap(), Some(false));
+        drop(lock);
+        assert_ne!(OsFileSystem.lock_held(&path).unwrap(), Some(true));
+        let line = "1: FLOCK  ADVISORY  WRITE 22115 fe:00:5316875 0 EOF\n";
+        assert_eq!(flock_held(line, (0xfe, 0), 5_316_875), Some(true));
+        assert_eq!(flock_held(line, (0xfd, 0), 5_316_875), None);
+        assert_eq!(flock_held(line, (0xfe, 0), 5_316_874), Some(false));
+        let shared = "2: FLOCK  ADVISORY  READ 22115 fe:00:7 0 EOF\n1: -> garbage";
+        assert_eq!(flock_held(shared, (0xfe, 0), 7), Some(false));
     }
 
     #[test]

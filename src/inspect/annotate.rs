@@ -1,7 +1,9 @@
 //! Names the bytes of a header block, a checkpoint block or a record, for a hex dump. No I/O.
 
 use crate::format::record::{self, HEADER_LEN};
-use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, Key, SECTOR_LEN, id_at, u16_at, u32_at, u64_at};
+use crate::format::{
+    BLOCK_LEN, CHECKPOINT_POSITION, Key, SECTOR_LEN, id_at, u16_at, u32_at, u64_at,
+};
 
 /// Some bytes of a file and what they mean.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,12 +49,15 @@ pub(crate) struct Cursor {
     position: u64,
     /// The next record's offset, counted from the base.
     next: u64,
+    /// The furthest claim of any record met so far, and where that record stands. A valid header is enough: what it says
+    /// was true when it was written, whatever became of the body.
+    claim: Option<(u64, u64)>,
 }
 
 impl Cursor {
     /// Begins at the file's first record.
     pub(crate) fn new(window: Window, frame: Frame) -> Self {
-        Self { window, frame, position: RECORDS_POSITION, next: 0 }
+        Self { window, frame, position: RECORDS_POSITION, next: 0, claim: None }
     }
 
     pub(crate) fn position(&self) -> u64 {
@@ -63,6 +66,17 @@ impl Cursor {
 
     pub(crate) fn next_relative(&self) -> u64 {
         self.next
+    }
+
+    pub(crate) fn claim(&self) -> Option<(u64, u64)> {
+        self.claim
+    }
+
+    fn note_claim(&mut self, header: &RecordHeader, position: u64) {
+        let claim = header.claim(position);
+        if self.claim.is_none_or(|(known, _)| known < claim) {
+            self.claim = Some((claim, position));
+        }
     }
 
     pub(crate) fn frame(&self) -> Frame {
@@ -115,6 +129,7 @@ impl Cursor {
     pub(crate) fn find(&mut self, from: u64) -> io::Result<Option<At>> {
         let mut position = from.next_multiple_of(RECORD_ALIGN);
         while let Some((candidate, parsed)) = self.find_header(position)? {
+            self.note_claim(&parsed.header, candidate);
             match self.check_body(&parsed, candidate)? {
                 Ok(()) => return Ok(Some(At { position: candidate, header: parsed.header })),
                 Err(_) => position = candidate + parsed.header.record_len(),
@@ -124,21 +139,22 @@ impl Cursor {
     }
 
     /// The next valid record behind a stop at `position` whose offset can be right: higher than `expected`, and no higher
-    /// than what the bytes between can have held. `passed` sees all valid records on the way.
+    /// than what the bytes between can have held. `strays` counts the valid
+    /// records on the way that do not fit.
     pub(crate) fn find_fitting(
         &mut self,
         position: u64,
         expected: u64,
-        mut passed: impl FnMut(&At),
+        strays: &mut u64,
     ) -> io::Result<Option<At>> {
         let mut from = position;
         while let Some(at) = self.find(from)? {
-            passed(&at);
             let lost_at_most = (at.position - position) / HEADER_LEN as u64;
             let fits = expected + 1..=expected + lost_at_most;
             if fits.contains(&at.header.relative.into()) {
                 return Ok(Some(at));
             }
+            *strays += 1;
             from = at.end();
         }
         Ok(None)
@@ -176,11 +192,16 @@ impl Cursor {
             Ok(parsed) => parsed,
             Err(error) => return Ok(Err(error)),
         };
+        self.note_claim(&parsed.header, position);
         let body = self.check_body(&parsed, position)?;
         Ok(body.map(|()| At { position, header: parsed.header }))
     }
 
-    fn check_body(&mut self, parsed: &Parsed, position: u64) -> io::Result<Result<(), RecordError>> {
+    fn check_body(
+        &mut self,
+        parsed: &Parsed,
+        position: u64,
+    ) -> io::Result<Result<(), RecordError>> {
         check_body(&mut self.window, self.frame.key, parsed, position)
     }
 }

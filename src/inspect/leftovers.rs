@@ -184,7 +184,13 @@ impl Survey<'_> {
         let index = leftovers.iter().position(|known| known.generation == generation);
         let index = index.unwrap_or_else(|| {
             let (records, whole, bytes) = (0, 0, 0);
-            leftovers.push(Leftover { generation, records, whole, bytes, first_position: position });
+            leftovers.push(Leftover {
+                generation,
+                records,
+                whole,
+                bytes,
+                first_position: position,
+            });
             leftovers.len() - 1
         });
         let leftover = &mut leftovers[index];

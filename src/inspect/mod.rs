@@ -6,18 +6,26 @@
 mod annotate;
 mod cursor;
 mod leftovers;
+mod log;
+mod node;
 mod outcome;
 mod pieces;
 mod records;
 mod segment;
+mod tree;
+mod twins;
+mod verify;
 mod window;
 
 pub use annotate::{Field, checkpoint_fields, header_fields};
 pub use leftovers::{Beyond, Leftover};
+pub use log::{Depth, Gap, LogReport, Role, SegmentEntry, log};
+pub use node::{Kept, LayoutView, NodeReport, SpareEntry, node};
 pub use outcome::{Finding, Outcome};
 pub use pieces::VouchedBy;
 pub use records::{FileRecord, Item, RecordBytes, Records, Which, record_bytes, records};
 pub use segment::{
     CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop, segment,
 };
+pub use verify::{FileCheck, Verify, VerifyReport, verify};
 pub use window::Unreadable;

@@ -83,8 +83,7 @@ pub(crate) fn take_apart(
     cursor: &mut Cursor,
     checkpoint: Option<(u64, u64)>,
 ) -> io::Result<Pieces> {
-    let mut found =
-        Pieces { pieces: Vec::new(), strays: 0, claim: None, checkpoint_wrong: None };
+    let mut found = Pieces { pieces: Vec::new(), strays: 0, claim: None, checkpoint_wrong: None };
     loop {
         let mut piece = Piece::new(cursor);
         piece.stop = loop {
@@ -98,7 +97,6 @@ pub(crate) fn take_apart(
                     if checkpoint.is_some_and(|(position, _)| inside(position)) {
                         found.checkpoint_wrong.get_or_insert((at.position, next));
                     }
-                    found.note_claim(&at);
                     piece.take(&at);
                 }
                 Next::Stop(error) => break error,
@@ -106,26 +104,16 @@ pub(crate) fn take_apart(
         };
         found.pieces.push(piece);
         if found.pieces.len() >= PIECES_MAX || !found.resume(cursor, &piece)? {
+            found.claim = cursor.claim();
             return Ok(found);
         }
     }
 }
 
 impl Pieces {
-    fn note_claim(&mut self, at: &At) {
-        if self.claim.is_none_or(|(claim, _)| claim < at.claim()) {
-            self.claim = Some((at.claim(), at.position));
-        }
-    }
-
     /// Moves the cursor behind a break, to the next record that fits.
     fn resume(&mut self, cursor: &mut Cursor, before: &Piece) -> io::Result<bool> {
-        let mut passed = 0;
-        let at = cursor.find_fitting(before.to, before.next(), |at| {
-            passed += 1;
-            self.note_claim(at);
-        })?;
-        self.strays += passed - u64::from(at.is_some());
+        let at = cursor.find_fitting(before.to, before.next(), &mut self.strays)?;
         let Some(at) = at else { return Ok(false) };
         cursor.seek(at.position, at.header.relative.into());
         Ok(true)

@@ -107,7 +107,7 @@ impl Records {
                 }
             },
             Next::Stop(error) => {
-                let next = cursor.find_fitting(position, expected, |_| ())?;
+                let next = cursor.find_fitting(position, expected, &mut 0)?;
                 let next_position = next.map(|at| at.position);
                 match next {
                     Some(at) => cursor.seek(at.position, at.header.relative.into()),
@@ -196,7 +196,7 @@ pub fn record_bytes(
             Which::Offset(_) => cursor.step().disk("read", path)?,
         };
         if let Next::Stop(_) = next {
-            let found = cursor.find_fitting(position, expected, |_| ()).disk("read", path)?;
+            let found = cursor.find_fitting(position, expected, &mut 0).disk("read", path)?;
             let Some(at) = found else { return Ok(None) };
             cursor.seek(at.position, at.header.relative.into());
         }

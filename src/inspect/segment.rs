@@ -8,9 +8,7 @@ use super::window::{Unreadable, Window};
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::header::{Header, HeaderError};
 use crate::format::record::{self, HEADER_LEN, RecordError};
-use crate::format::{
-    BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SECTOR_LEN, name,
-};
+use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SECTOR_LEN, name};
 use crate::fs::{File, FileKind, FileSystem};
 use crate::types::{Generation, Offset};
 use std::io;
@@ -179,7 +177,13 @@ impl SegmentReport {
         }
     }
 
-    fn say(&mut self, outcome: Outcome, position: Option<u64>, offset: Option<Offset>, detail: String) {
+    fn say(
+        &mut self,
+        outcome: Outcome,
+        position: Option<u64>,
+        offset: Option<Offset>,
+        detail: String,
+    ) {
         let file = self.path.clone();
         self.findings.push(Finding { outcome, file, position, offset, detail });
         self.outcome = worst(&self.findings);
@@ -273,7 +277,8 @@ fn look_again(
     }
     let (stop, header) = (report.stop?, report.header.as_ref().ok()?);
     let in_use = header.in_use?;
-    let frame = Frame { key: Key::new(in_use.log, header.generation), generation: header.generation };
+    let frame =
+        Frame { key: Key::new(in_use.log, header.generation), generation: header.generation };
     let end = header.capacity.min(file.len().ok()?);
     let mut cursor = Cursor::new(Window::new(Arc::clone(file), end), frame);
     cursor.seek(stop.position, stop.offset?.0.checked_sub(in_use.base.0)?);
@@ -291,7 +296,11 @@ pub(crate) fn read_header(file: &dyn File) -> io::Result<Result<Header, HeaderEr
     Ok(Header::parse(&sector[..read]))
 }
 
-fn look(file: &Arc<dyn File>, sealed: Option<Offset>, report: &mut SegmentReport) -> io::Result<()> {
+fn look(
+    file: &Arc<dyn File>,
+    sealed: Option<Offset>,
+    report: &mut SegmentReport,
+) -> io::Result<()> {
     report.file_len = file.len()?;
     let mut window = Window::new(Arc::clone(file), report.file_len);
     let head = window.bytes(0, 2 * BLOCK_LEN)?.to_vec();
@@ -338,7 +347,8 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
         report.say(Outcome::Damaged, Some(report.file_len), None, detail);
     }
     if report.file_len > header.capacity {
-        let detail = format!("{} bytes more than the header says", report.file_len - header.capacity);
+        let detail =
+            format!("{} bytes more than the header says", report.file_len - header.capacity);
         report.say(Outcome::Clean, Some(header.capacity), None, detail);
     }
     if let (Some(in_use), Some(named)) = (header.in_use, report.name_base)
@@ -371,7 +381,10 @@ fn view_checkpoint(head: &[u8], header: &Header) -> CheckpointView {
     };
     if checkpoint.generation != header.generation {
         let (found, expected) = (checkpoint.generation.get(), header.generation.get());
-        return ignored(format!("byte {}, generation: found {found}, the file's is {expected}", at + 8));
+        return ignored(format!(
+            "byte {}, generation: found {found}, the file's is {expected}",
+            at + 8
+        ));
     }
     match header.in_use {
         None => ignored(format!("byte {at}: the file is a spare")),
@@ -485,7 +498,12 @@ fn sum(pieces: &[Piece], report: &SegmentReport) -> RecordsView {
     view
 }
 
-fn note_damage(found: &Pieces, end: Option<usize>, sealed: Option<u64>, report: &mut SegmentReport) {
+fn note_damage(
+    found: &Pieces,
+    end: Option<usize>,
+    sealed: Option<u64>,
+    report: &mut SegmentReport,
+) {
     let last = end.unwrap_or(found.pieces.len() - 1);
     let mut ranges = Vec::new();
     for pair in found.pieces[..=last].windows(2) {
@@ -555,6 +573,17 @@ fn note_tail(found: &Pieces, last: usize, report: &mut SegmentReport) {
 }
 
 impl SegmentReport {
+    /// What would be wrong elsewhere is right here, and said as a remark.
+    pub(crate) fn excuse(&mut self, why: &str) {
+        for finding in &mut self.findings {
+            if matches!(finding.outcome, Outcome::TornTail | Outcome::Damaged) {
+                finding.outcome = Outcome::Clean;
+                finding.detail = format!("{}; {why}", finding.detail);
+            }
+        }
+        self.outcome = worst(&self.findings);
+    }
+
     /// What was suspicious is what a node at work looks like.
     fn take_back(&mut self, outcome: Outcome, detail: String) {
         self.findings.retain(|finding| finding.outcome < Outcome::TornTail);

@@ -110,6 +110,7 @@ impl Machine {
         if self.disk.read_only && ask.kind.changes() {
             return Err(errno(libc::EROFS));
         }
+        let lies = matches!(ask.kind, OpKind::Write | OpKind::Sync | OpKind::SyncDir);
         let transfers = matches!(ask.kind, OpKind::Read | OpKind::Write);
         match self.faults.strike(number, ask.kind, ask.path, ask.to) {
             Some(What::Errno(code)) if ask.kind == OpKind::Sync => {
@@ -126,7 +127,7 @@ impl Machine {
                 self.disk.read_only = true;
                 Err(errno(libc::EIO))
             }
-            Some(What::Lie) if matches!(ask.kind, OpKind::Write | OpKind::Sync) => Ok(Go::Lie),
+            Some(What::Lie) if lies => Ok(Go::Lie),
             Some(What::Short(_) | What::Lie) | None => Ok(Go::On),
         }
     }
