@@ -18,6 +18,7 @@ mod signals;
 mod store;
 mod table;
 mod truncate;
+mod verify;
 mod view;
 
 use clap::Parser;
