@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, read, truncate};
+use crate::{append, delete, inspect, logs, read, truncate, verify};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -42,6 +42,7 @@ enum Command {
     Truncate(truncate::Truncate),
     Delete(delete::Delete),
     Inspect(inspect::Inspect),
+    Verify(verify::Verify),
 }
 
 impl Cli {
@@ -54,6 +55,7 @@ impl Cli {
             Command::Truncate(truncate) => truncate.run(self.json),
             Command::Delete(delete) => delete.run(self.json),
             Command::Inspect(inspect) => inspect.run(self.json),
+            Command::Verify(verify) => verify.run(self.json),
         }
     }
 }

@@ -110,6 +110,7 @@ impl Failure {
     }
 
     /// The sentence.
+    #[cfg(test)]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -2,12 +2,17 @@
 
 use crate::failure::Failure;
 use crate::table::{Cell, Lean};
-use crate::{numbers, output, store, table};
+use crate::view::{self, Store, Unsettled, View};
+use crate::{numbers, output, table};
+use anstyle::Style;
 use clap::Args;
-use plimsoll::error::Stopped;
-use plimsoll::{Log, LogName};
+use plimsoll::LogName;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Logs are looked at by so many threads: most of the time is waiting for the disk.
+const THREADS: usize = 8;
 
 /// List the logs of a data directory
 ///
@@ -23,62 +28,128 @@ pub(crate) struct Logs {
 /// What is told of a log.
 struct Row {
     name: LogName,
-    /// `None` where the log could not be opened.
-    log: Option<Log>,
-    state: &'static str,
+    view: Result<View, Failure>,
+    unsettled: Option<Unsettled>,
 }
 
 impl Logs {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
-        let node = store::open(&self.dir)?;
-        let mut worst = None;
-        let rows = node.open_all().map_err(Failure::from)?.into_iter();
-        let rows: Vec<Row> = rows
-            .map(|(name, opened)| match opened {
-                Ok(log) => {
-                    let (state, failure) = state(&log);
-                    worst = worst.take().or(failure);
-                    Row { name, log: Some(log), state }
-                }
-                Err(error) => {
-                    worst.get_or_insert_with(|| {
-                        Failure::from(error).within(format_args!("{name}: "))
-                    });
-                    Row { name, log: None, state: "unreadable" }
-                }
-            })
-            .collect();
-        let result = if as_json { print_json(&rows) } else { print_table(&rows) };
-        let result = result.and(worst.map_or(Ok(()), Err));
-        store::close(node, result)
+        let store = Store::open(&self.dir)?;
+        let mut rows = look_at_all(&store, store.names()?);
+        recover(&store, &mut rows)?;
+        if as_json {
+            output::line(Value::Array(rows.iter().map(Row::json).collect()))?;
+        } else {
+            print_table(&rows)?;
+        }
+        worst(rows)
     }
 }
 
-fn state(log: &Log) -> (&'static str, Option<Failure>) {
-    let stopped = log.stopped();
-    let name = match &stopped {
-        None => "ok",
-        Some(Stopped::Damaged(_)) => "damaged",
-        Some(Stopped::ReadOnly(_)) => "read-only",
-        Some(_) => "failed",
-    };
-    (name, stopped.map(|stopped| Failure::from(stopped).within(format_args!("{}: ", log.name()))))
+fn look(store: &Store, name: LogName) -> Row {
+    let view = store.log_dir(&name).and_then(|dir| View::look(&dir, false));
+    Row { name, view, unsettled: None }
 }
 
-fn print_json(rows: &[Row]) -> Result<(), Failure> {
-    let object = |row: &Row| {
-        let Some(log) = &row.log else {
-            return json!({"name": row.name.as_str(), "state": row.state});
-        };
-        let bytes = log.bytes();
-        json!({
-            "name": row.name.as_str(), "head": log.head().0, "tail": log.tail().0, "durable": log.durable().0,
-            "bytes": bytes.held, "disk_bytes": bytes.on_disk, "segments": log.segments().len(),
-            "state": row.state,
-        })
+fn look_at_all(store: &Store, names: Vec<LogName>) -> Vec<Row> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut rows = Vec::new();
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            rows.push(look(store, name.clone()));
+        }
+        rows
     };
-    output::line(Value::Array(rows.iter().map(object).collect()))
+    let mut rows = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..THREADS.min(names.len())).map(|_| scope.spawn(work)).collect();
+        let mut rows = work();
+        for thread in threads {
+            rows.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        rows
+    });
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+/// Recovers the logs whose end is not known to be durable, if this process may, and looks at them again.
+fn recover(store: &Store, rows: &mut [Row]) -> Result<(), Failure> {
+    let open = |row: &Row| row.view.as_ref().is_ok_and(|view| !view.is_settled());
+    let names: Vec<LogName> =
+        rows.iter().filter(|row| open(row)).map(|row| row.name.clone()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let why = view::recover(store, &names.iter().collect::<Vec<_>>())?;
+    for row in rows.iter_mut().filter(|row| names.contains(&row.name)) {
+        *row = look(store, row.name.clone());
+        row.unsettled = why.or(open(row).then_some(Unsettled::NotRecovered));
+    }
+    Ok(())
+}
+
+/// The damaged logs decide the exit code, then those that cannot be read.
+fn worst(rows: Vec<Row>) -> Result<(), Failure> {
+    let mut unreadable = None;
+    for row in rows {
+        let within = format!("{}: ", row.name);
+        match row.view {
+            Ok(view) => {
+                if let Some(damage) = view.damage() {
+                    return Err(Failure::from(damage.clone()).within(within));
+                }
+            }
+            Err(failure) => {
+                unreadable.get_or_insert(failure.within(within));
+            }
+        }
+    }
+    unreadable.map_or(Ok(()), Err)
+}
+
+impl Row {
+    fn state(&self) -> (&'static str, Style) {
+        match (&self.view, self.unsettled) {
+            (Err(_), _) => ("unreadable", output::BAD),
+            (Ok(view), _) if view.damage().is_some() => ("damaged", output::BAD),
+            (_, Some(Unsettled::BeingWritten)) => ("being written", output::GOOD),
+            (_, Some(Unsettled::NotRecovered)) => ("not recovered", output::ODD),
+            (_, None) => ("ok", output::GOOD),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let view = self.view.as_ref().ok();
+        json!({
+            "name": self.name.as_str(),
+            "head": view.map(|view| view.head().0),
+            "tail": view.map(|view| view.tail().0),
+            "durable": view.map(|view| view.end().0),
+            "bytes": view.map(View::record_bytes),
+            "disk_bytes": view.map(View::file_bytes),
+            "segments": view.map(View::segments),
+            "state": self.state().0,
+        })
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = vec![Cell::new(self.name.as_str())];
+        match &self.view {
+            Err(_) => cells.extend(vec![Cell::new("-"); 6]),
+            Ok(view) => cells.extend([
+                Cell::new(view.head().to_string()),
+                Cell::new(view.tail().to_string()),
+                Cell::new(view.end().to_string()),
+                Cell::new(numbers::size(view.record_bytes())),
+                Cell::new(numbers::size(view.file_bytes())),
+                Cell::new(numbers::thousands(view.segments() as u64)),
+            ]),
+        }
+        let (state, style) = self.state();
+        cells.push(Cell::styled(style, state));
+        cells
+    }
 }
 
 fn print_table(rows: &[Row]) -> Result<(), Failure> {
@@ -93,24 +164,6 @@ fn print_table(rows: &[Row]) -> Result<(), Failure> {
         ("SEGMENTS", Right),
         ("STATE", Left),
     ];
-    let cells = |row: &Row| {
-        let style = if row.state == "ok" { output::GOOD } else { output::BAD };
-        let numbers = row.log.as_ref().map_or_else(
-            || vec![Cell::new("-"); 6],
-            |log| {
-                let bytes = log.bytes();
-                vec![
-                    Cell::new(log.head().to_string()),
-                    Cell::new(log.tail().to_string()),
-                    Cell::new(log.durable().to_string()),
-                    Cell::new(numbers::size(bytes.held)),
-                    Cell::new(numbers::size(bytes.on_disk)),
-                    Cell::new(numbers::thousands(log.segments().len() as u64)),
-                ]
-            },
-        );
-        [vec![Cell::new(row.name.as_str())], numbers, vec![Cell::styled(style, row.state)]].concat()
-    };
-    let rows: Vec<Vec<Cell>> = rows.iter().map(cells).collect();
-    table::lines(&columns, &rows).iter().try_for_each(output::line)
+    let cells: Vec<Vec<Cell>> = rows.iter().map(Row::cells).collect();
+    table::lines(&columns, &cells).iter().try_for_each(output::line)
 }

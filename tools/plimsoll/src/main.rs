@@ -18,6 +18,8 @@ mod signals;
 mod store;
 mod table;
 mod truncate;
+mod verify;
+mod view;
 
 use clap::Parser;
 use std::process::ExitCode;

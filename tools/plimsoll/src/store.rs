@@ -12,11 +12,7 @@ const SIMILAR_MAX: usize = 5;
 
 /// Opens the node of a data directory that must be there.
 pub(crate) fn open(dir: &Path) -> Result<Node, Failure> {
-    if let Some(other) = other_names(dir) {
-        let found = if other.is_empty() { "is empty" } else { "has none of LAYOUT, LOCK and logs" };
-        let sentence = format!("{} {found}, expected a data directory", dir.display());
-        return Err(Failure::new(Exit::Io, sentence).with("file", dir.display().to_string()));
-    }
+    check_ours(dir)?;
     let mut options = NodeOptions::default();
     options.create = false;
     Ok(Node::open(dir, options)?)
@@ -39,6 +35,14 @@ pub(crate) fn open_or_create(dir: &Path) -> Result<Node, Failure> {
         }
     }
     Ok(Node::open(dir, NodeOptions::default())?)
+}
+
+/// Refuses a directory that is no data directory.
+pub(crate) fn check_ours(dir: &Path) -> Result<(), Failure> {
+    let Some(other) = other_names(dir) else { return Ok(()) };
+    let found = if other.is_empty() { "is empty" } else { "has none of LAYOUT, LOCK and logs" };
+    let sentence = format!("{} {found}, expected a data directory", dir.display());
+    Err(Failure::new(Exit::Io, sentence).with("file", dir.display().to_string()))
 }
 
 /// The names in a directory that is no data directory; `None` for one, and where the engine is to say what is wrong.

@@ -43,25 +43,29 @@ fn line(number: u64) -> Vec<u8> {
     line
 }
 
-/// Writes lines from `first` on until the reader is gone or the last one is written.
-fn write_lines(mut stdin: ChildStdin, first: u64, total: u64) {
+/// Writes the lines from `first` to `until`, or until the reader is gone. Gives the pipe back, which is then still open.
+fn write_lines(mut stdin: ChildStdin, first: u64, until: u64) -> ChildStdin {
     let mut buffer = Vec::new();
-    for number in first..total {
+    for number in first..until {
         buffer.extend(line(number));
-        if (buffer.len() > 1 << 15 || number + 1 == total) && stdin.write_all(&buffer).is_err() {
-            return;
-        }
-        if buffer.len() > 1 << 15 {
+        if buffer.len() > 1 << 15 || number + 1 == until {
+            if stdin.write_all(&buffer).is_err() {
+                break;
+            }
             buffer.clear();
         }
     }
+    stdin
 }
 
 /// Reads confirmations to the end; gives the offset after the last. A line that was cut was not printed.
 fn confirmed(child: &mut Child) -> Option<u64> {
+    confirmed_in(&mut BufReader::new(child.stdout.take().unwrap()))
+}
+
+fn confirmed_in(stdout: &mut impl BufRead) -> Option<u64> {
     let mut next = None;
     let mut expected: Option<u64> = None;
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut text = String::new();
     while stdout.read_line(&mut text).unwrap() > 0 && text.ends_with('\n') {
         if let Some(range) = text.trim_end().strip_prefix("confirmed offsets ") {
@@ -90,29 +94,31 @@ fn i1_a_loop_of_kills_loses_nothing_that_was_confirmed_and_doubles_nothing() {
     let number = |name, default| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let (kills, total) = (number("PLIMSOLL_KILLS", 20), number("PLIMSOLL_KILL_LINES", 60_000));
+    let (kills, total): (u64, u64) =
+        (number("PLIMSOLL_KILLS", 20), number("PLIMSOLL_KILL_LINES", 60_000));
     let mut random = Random::new();
     let dir = Dir::new();
     std::fs::create_dir(dir.data()).unwrap();
     run("append {} lines", &dir.data()).exits(0);
-    let (mut next, mut done) = (0, 0);
-    for kill in 0.. {
+    let (mut next, mut done) = (0u64, 0u64);
+    for kill in 0..=kills {
         let mut child = spawn("append {} lines --confirm", &dir.data());
         let stdin = child.stdin.take().unwrap();
-        // Enough lines for the kills that are left, so that each has work to interrupt.
-        let share = if kill < kills { next + (total - next) / (kills - kill) } else { total };
-        let part = share.clamp(next, total);
-        let (until, delay) =
-            if kill < kills { (total, random.below(60_000)) } else { (total, u64::MAX) };
-        let _ = part;
+        let last = kill == kills;
+        // Twice the share of the kills that are left, so that some come while lines go in and some when all are in. The
+        // input stays open: only a kill ends the process.
+        let until =
+            if last { total } else { total.min(next + 2 * (total - next).div_ceil(kills - kill)) };
         let told = std::thread::scope(|scope| {
             let first = next;
-            scope.spawn(move || write_lines(stdin, first, until));
-            if delay != u64::MAX {
-                std::thread::sleep(Duration::from_micros(delay));
-                let _ = child.kill();
+            let writer = scope.spawn(move || write_lines(stdin, first, until));
+            if !last {
+                std::thread::sleep(Duration::from_micros(random.below(80_000)));
+                child.kill().unwrap();
             }
-            confirmed(&mut child)
+            let reader = scope.spawn(|| confirmed(&mut child));
+            drop(writer.join().unwrap());
+            reader.join().unwrap()
         });
         let status = child.wait().unwrap();
         done += u64::from(status.code().is_none());
@@ -131,13 +137,12 @@ fn i1_a_loop_of_kills_loses_nothing_that_was_confirmed_and_doubles_nothing() {
         assert!(now >= told.unwrap_or(next), "confirmed up to {told:?}, there up to {now}");
         assert!(now <= total);
         next = now;
-        if delay == u64::MAX || next == total {
+        if last {
             break;
         }
     }
     assert_eq!(next, total, "all lines went in");
-    assert!(done > 0, "some process was killed at work");
-    eprintln!("{done} processes were killed at work");
+    assert_eq!(done, kills, "each process but the last was killed");
     let read = run("read {} lines", &dir.data()).exits(0);
     let expected: Vec<u8> = (0..total).flat_map(line).collect();
     assert!(read.stdout == expected, "the log is the input, byte for byte");
@@ -186,25 +191,29 @@ fn sigterm_ends_after_the_last_confirmed_batch() {
 fn a_signal_in_the_middle_of_a_stream_tells_the_truth() {
     let dir = Dir::new();
     for round in 0..5 {
-        let before = if round == 0 { 0 } else { durable(&dir.data()) };
         let mut child = spawn("append {} lines --confirm", &dir.data());
         let stdin = child.stdin.take().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
         std::thread::scope(|scope| {
-            scope.spawn(move || write_lines(stdin, 0, u64::MAX));
-            std::thread::sleep(Duration::from_millis(40 + 30 * round));
+            scope.spawn(move || drop(write_lines(stdin, 0, u64::MAX)));
+            let mut first = String::new();
+            stdout.read_line(&mut first).unwrap();
+            assert!(first.starts_with("confirmed offsets "), "{first}");
+            std::thread::sleep(Duration::from_millis(20 * round));
             support::signal(&child, Signal::SIGINT);
-            let told = confirmed(&mut child);
+            let rest = confirmed_in(&mut stdout);
+            let told = rest.unwrap_or_else(|| {
+                first.trim_end().rsplit(' ').next().unwrap().parse::<u64>().unwrap() + 1
+            });
             let mut stderr = String::new();
             child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
             assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
             // In order: nothing is there that was not told.
-            assert_eq!(durable(&dir.data()), told.unwrap_or(before), "{stderr}");
-            if let Some(next) = told {
-                assert!(
-                    stderr.contains(&format!("the last confirmed offset is {}", next - 1)),
-                    "{stderr}"
-                );
-            }
+            assert_eq!(durable(&dir.data()), told, "{stderr}");
+            assert!(
+                stderr.contains(&format!("the last confirmed offset is {}", told - 1)),
+                "{stderr}"
+            );
         });
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use support::{Dir, command, feed, numbered, run, spawn};
 
@@ -124,4 +124,102 @@ fn following_prints_what_comes_and_ends_well_at_a_signal() {
         support::signal(&child, signal);
         support::finish(child).exits(0);
     }
+}
+
+#[test]
+fn beside_a_process_at_work_only_durable_records_show() {
+    let dir = Dir::new();
+    let mut child = spawn("append {} orders --confirm", &dir.data());
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    for line in ["one\n", "two\n", "three\n"] {
+        stdin.write_all(line.as_bytes()).unwrap();
+        let mut confirmed = String::new();
+        stdout.read_line(&mut confirmed).unwrap();
+    }
+    // The third is durable, but nothing on disk says so yet.
+    let shown = run("read {} orders", &dir.data()).exits(0);
+    assert_eq!(shown.text(), "one\ntwo\n");
+    assert!(
+        shown.stderr.contains("1 more records of orders are still being written"),
+        "{}",
+        shown.stderr
+    );
+    let all = run("read {} orders --unconfirmed", &dir.data()).exits(0);
+    assert_eq!(all.text(), "one\ntwo\nthree\n");
+    assert!(
+        all.stderr.contains("the last 1 records of orders are still being written"),
+        "{}",
+        all.stderr
+    );
+    let logs = run("logs {} --json", &dir.data()).exits(0).json();
+    assert_eq!((&logs[0]["tail"], &logs[0]["durable"]), (&3.into(), &2.into()));
+    assert_eq!(logs[0]["state"], "being written");
+    drop(stdin);
+    child.wait().unwrap();
+    let shown = run("read {} orders", &dir.data()).exits(0);
+    assert_eq!((shown.text(), shown.stderr.as_str()), ("one\ntwo\nthree\n", ""));
+}
+
+#[test]
+fn reading_beside_a_process_that_appends_and_rolls_shows_a_prefix() {
+    let dir = Dir::new();
+    let mut child = spawn("append {} numbers", &dir.data());
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        for block in numbered(150_000).chunks(20_000) {
+            stdin.write_all(block).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    });
+    let expected = numbered(150_000);
+    let mut reads = 0;
+    while !writer.is_finished() {
+        if !dir.data().join("logs/numbers").exists() {
+            continue;
+        }
+        let shown = run("read {} numbers", &dir.data()).exits(0);
+        assert!(expected.starts_with(&shown.stdout), "a prefix of the input");
+        reads += 1;
+    }
+    writer.join().unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(reads > 2);
+    assert!(run("read {} numbers", &dir.data()).exits(0).stdout == expected);
+}
+
+#[test]
+fn what_a_killed_process_confirmed_is_recovered_before_it_is_shown() {
+    let dir = Dir::new();
+    let mut child = spawn("append {} orders --confirm", &dir.data());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\n").unwrap();
+    let mut confirmed = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut confirmed).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let shown = run("read {} orders", &dir.data()).exits(0);
+    assert_eq!((shown.text(), shown.stderr.as_str()), ("one\n", ""));
+}
+
+#[test]
+fn damage_is_told_after_what_stands_before_it() {
+    let dir = Dir::new();
+    feed("append {} numbers", &dir.data(), &numbered(1000)).exits(0);
+    let segment = support::segments(&dir.data(), "numbers").remove(0);
+    let mut bytes = std::fs::read(&segment).unwrap();
+    // Record 500: each takes 40 bytes.
+    bytes[8192 + 500 * 40 + 33] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let shown = run("read {} numbers --json", &dir.data()).exits(1);
+    assert_eq!(shown.json_lines().len(), 500);
+    let error = shown.error();
+    assert_eq!(
+        (&error["error"], &error["position"], &error["offset"]),
+        (&"ERR_DAMAGED".into(), &28192.into(), &500.into())
+    );
+    assert!(shown.stderr.contains(segment.to_str().unwrap()), "{}", shown.stderr);
+    let logs = run("logs {} --json", &dir.data()).exits(1).json();
+    assert_eq!((&logs[0]["state"], &logs[0]["tail"]), (&"damaged".into(), &500.into()));
+    feed("append {} numbers", &dir.data(), b"more\n").exits(1).says(&["damaged at byte 28192"]);
 }

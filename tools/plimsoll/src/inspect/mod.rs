@@ -1,16 +1,20 @@
 //! `plimsoll inspect`: looks, and changes nothing.
 
 mod hex;
+mod log;
+mod node;
 mod records;
 mod segment;
+
+pub(crate) use segment::finding_json;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
 use anstyle::Style;
 use clap::Args;
-use plimsoll::fs::OsFileSystem;
-use plimsoll::inspect::{self as engine, Finding, Outcome, Which};
-use std::path::PathBuf;
+use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
+use plimsoll::inspect::{self as engine, Depth, Finding, Outcome, Role, SegmentReport, Which};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Show what a segment file, a log's directory or a data directory holds
@@ -36,23 +40,98 @@ pub(crate) struct Inspect {
 impl Inspect {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
+        match kind(&self.path) {
+            Kind::File => self.file(as_json),
+            Kind::Log => self.log(as_json),
+            Kind::Node if self.records || self.hex.is_some() => Err(Failure::usage(format!(
+                "{} is a data directory; --records and --hex take a log's directory in {} or a segment file",
+                self.path.display(),
+                self.path.join("logs").display()
+            ))),
+            Kind::Node => {
+                let report = engine::node(&OsFileSystem, &self.path, Depth::Ends, &settle);
+                if as_json {
+                    output::line(node::json(&report))?
+                } else {
+                    node::print(&report)?
+                }
+                let findings: Vec<Finding> = report.all_findings().cloned().collect();
+                verdict(report.outcome, &findings)
+            }
+        }
+    }
+
+    fn file(&self, as_json: bool) -> Result<(), Failure> {
         if let Some(which) = self.hex {
             return hex::run(&self.path, which, as_json);
         }
         let report = engine::segment(&OsFileSystem, &self.path, &settle);
+        self.print_segment(&report, as_json)?;
+        verdict(report.outcome, &report.findings)
+    }
+
+    fn print_segment(&self, report: &SegmentReport, as_json: bool) -> Result<(), Failure> {
         if as_json {
-            if self.records {
-                records::print(&self.path, as_json)?;
-            }
-            output::line(segment::json(&report))?;
+            output::line(segment::json(report))?;
         } else {
-            segment::print(&report)?;
-            if self.records {
-                records::print(&self.path, as_json)?;
+            segment::print(report)?;
+        }
+        // What cannot be opened has no records to list, and was told.
+        if self.records && report.outcome != Outcome::Unreadable {
+            records::print(&report.path, as_json)?;
+        }
+        Ok(())
+    }
+
+    fn log(&self, as_json: bool) -> Result<(), Failure> {
+        let depth = if self.records { Depth::Records } else { Depth::Ends };
+        let report = engine::log(&OsFileSystem, &self.path, depth, &settle);
+        if let Some(which) = self.hex {
+            let Which::Offset(offset) = which else {
+                let sentence = format!("{}: a byte is one of a segment file", self.path.display());
+                return Err(Failure::usage(sentence).with("field", "--hex"));
+            };
+            // The last file that begins at or before it, whatever is known of it.
+            let own = report.segments.iter().filter(|entry| {
+                entry.base <= offset && matches!(entry.role, Role::Segment | Role::BehindDamage)
+            });
+            let Some(entry) = own.last() else {
+                let sentence = format!("{}: holds no record {offset}", self.path.display());
+                return Err(Failure::new(Exit::Io, sentence).with("offset", offset.0));
+            };
+            return hex::run(&entry.path, which, as_json);
+        }
+        if as_json {
+            output::line(log::json(&report))?
+        } else {
+            log::print(&report)?
+        }
+        for entry in &report.segments {
+            if let Some(segment) = &entry.report {
+                self.print_segment(segment, as_json)?;
             }
         }
         verdict(report.outcome, &report.findings)
     }
+}
+
+/// What a path is taken for.
+enum Kind {
+    File,
+    Log,
+    Node,
+}
+
+/// A directory with `LAYOUT` or `logs` in it is a data directory, any other one a log's. What is no directory, or cannot
+/// be listed, is for the look at files to tell.
+fn kind(path: &Path) -> Kind {
+    match OsFileSystem.metadata(path) {
+        Ok(found) if found.kind == FileKind::Directory => {}
+        _ => return Kind::File,
+    }
+    let entries = OsFileSystem.list(path).unwrap_or_default();
+    let is_node = entries.iter().any(|entry| entry.name == "LAYOUT" || entry.name == "logs");
+    if is_node { Kind::Node } else { Kind::Log }
 }
 
 /// Lets a node that may be writing what was just read get on.

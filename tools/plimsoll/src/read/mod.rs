@@ -4,23 +4,24 @@ mod print;
 mod since;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::signals::Interrupt;
-use crate::{output, store};
+use crate::view::{self, NoRecord, Records, Store, Unsettled, View};
 use clap::Args;
-use plimsoll::error::ReadError;
-use plimsoll::{Log, LogName, Node, Offset, Reader};
+use plimsoll::{LogName, Offset};
 use print::Form;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a signal may stay unnoticed.
-const FOLLOW_STEP: Duration = Duration::from_millis(200);
+/// How often a follower looks for more, unless a look takes long.
+const FOLLOW_STEP: Duration = Duration::from_millis(100);
 
 /// Print the records of a log, a payload a line
 ///
 /// Prints durable records only, from the log's first one or from where it is told. With --json a record is an object of
-/// `offset`, `time`, `headers`, and `payload` where that is text, else `payload_base64`.
+/// `offset`, `time`, `headers`, and `payload` where that is text, else `payload_base64`. Works beside a process that
+/// appends; the last records of that show when the next ones, or some seconds of quiet, make them known as durable.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -50,14 +51,24 @@ pub(crate) struct Read {
     /// Print binary records: the payload's length (u32, little-endian), then the payload
     #[arg(long, conflicts_with_all = ["json", "raw"])]
     length_prefixed: bool,
+    /// Print also records that may not be durable yet, and may never be
+    #[arg(long)]
+    unconfirmed: bool,
 }
 
 impl Read {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
-        let node = store::open(&self.dir)?;
-        let result = self.read(&node, self.form(as_json));
-        store::close(node, result)
+        let store = Store::open(&self.dir)?;
+        let dir = store.log_dir(&self.log)?;
+        let (view, unsettled) = view::settled(&store, &self.log, &dir, self.unconfirmed)?;
+        if let Some(why) = unsettled {
+            self.note_hidden(&view, why);
+        }
+        let interrupt = if self.follow { Some(Interrupt::watch()?) } else { None };
+        let start = self.start(&view)?;
+        let records = Records::new(view, start)?;
+        self.print(records, self.form(as_json), interrupt.as_ref())
     }
 
     fn form(&self, as_json: bool) -> Form {
@@ -69,59 +80,90 @@ impl Read {
         }
     }
 
-    fn read(&self, node: &Node, form: Form) -> Result<(), Failure> {
-        let log = store::open_log(node, &self.dir, &self.log)?;
-        let interrupt = if self.follow { Some(Interrupt::watch()?) } else { None };
+    fn start(&self, view: &View) -> Result<Offset, Failure> {
+        match (self.from, self.since) {
+            (Some(from), _) => Ok(Offset(from)),
+            (None, Some(millis)) => view.offset_for_time(millis),
+            (None, None) => Ok(view.head()),
+        }
+    }
+
+    /// Tells how many records are there that are not printed.
+    fn note_hidden(&self, view: &View, why: Unsettled) {
+        let hidden = match (view.hidden(), view.unconfirmed()) {
+            (0, 0) => return,
+            (0, shown) => format!("the last {shown} records of {} are {}", self.log, why.reason()),
+            (hidden, _) => format!(
+                "{hidden} more records of {} are {}; --unconfirmed shows them too",
+                self.log,
+                why.reason()
+            ),
+        };
+        output::note(hidden);
+    }
+
+    fn print(
+        &self,
+        mut records: Records,
+        form: Form,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<(), Failure> {
+        let fail = |error| Failure::output(&error);
         let mut out = output::bulk()?;
-        let mut reader = self.open(&log, self.start(&log)?)?;
         let mut left = self.count.unwrap_or(u64::MAX);
         while left > 0 {
-            match reader.next() {
+            match records.next() {
                 Ok(Some(record)) => {
-                    form.write(&mut out, &record).map_err(|error| Failure::output(&error))?;
+                    form.write(&mut out, &record).map_err(fail)?;
                     left -= 1;
                 }
                 Ok(None) => {
-                    out.flush().map_err(|error| Failure::output(&error))?;
-                    let Some(interrupt) = &interrupt else { break };
-                    while !interrupt.is_up() && !reader.wait(FOLLOW_STEP)? {}
-                    if interrupt.is_up() {
+                    out.flush().map_err(fail)?;
+                    if let Some(damage) = records.view().damage() {
+                        return Err(damage.clone().into());
+                    }
+                    let Some(interrupt) = interrupt else { break };
+                    if !self.wait(&mut records, interrupt)? {
                         break;
                     }
                 }
-                Err(ReadError::Gone { wanted, next }) => reader = self.skip(&log, wanted, next)?,
-                Err(error) => {
+                Err(NoRecord::Gone { wanted, next }) => {
+                    out.flush().map_err(fail)?;
+                    let last = next.0.saturating_sub(1);
+                    let log = &self.log;
+                    output::note(format_args!(
+                        "{log}: records {wanted} to {last} are gone; reading goes on at {next}"
+                    ));
+                    records.skip_to(next);
+                }
+                Err(NoRecord::Failed(failure)) => {
                     // What comes before the damage is printed before the damage is told.
-                    out.flush().map_err(|error| Failure::output(&error))?;
-                    return Err(error.into());
+                    out.flush().map_err(fail)?;
+                    return Err(failure);
                 }
             }
         }
-        out.flush().map_err(|error| Failure::output(&error))
+        out.flush().map_err(fail)
     }
 
-    fn start(&self, log: &Log) -> Result<Offset, Failure> {
-        match (self.from, self.since) {
-            (Some(from), _) => Ok(Offset(from)),
-            (None, Some(millis)) => Ok(log.offset_for_time(millis)?),
-            (None, None) => Ok(log.head()),
+    /// Waits until there is more; `false` if a signal came first.
+    fn wait(&self, records: &mut Records, interrupt: &Interrupt) -> Result<bool, Failure> {
+        let mut pause = FOLLOW_STEP;
+        loop {
+            let start = Instant::now();
+            while start.elapsed() < pause {
+                if interrupt.is_up() {
+                    return Ok(false);
+                }
+                std::thread::sleep(FOLLOW_STEP.min(pause - start.elapsed().min(pause)));
+            }
+            let start = Instant::now();
+            records.refresh(self.unconfirmed)?;
+            if records.position() < records.view().end() || records.view().damage().is_some() {
+                return Ok(true);
+            }
+            // A log of thousands of segments takes time to look at: a tenth of ours, and no more, goes there.
+            pause = FOLLOW_STEP.max(start.elapsed() * 9);
         }
-    }
-
-    fn open(&self, log: &Log, start: Offset) -> Result<Reader, Failure> {
-        match log.read_from(start) {
-            Err(ReadError::Gone { wanted, next }) => self.skip(log, wanted, next),
-            other => Ok(other?),
-        }
-    }
-
-    /// Goes on behind records that were truncated, or that a repair declared lost, and says so.
-    fn skip(&self, log: &Log, wanted: Offset, next: Offset) -> Result<Reader, Failure> {
-        let last = next.0.saturating_sub(1);
-        output::note(format_args!(
-            "{}: records {wanted} to {last} are gone; reading goes on at {next}",
-            self.log
-        ));
-        Ok(log.read_from(next)?)
     }
 }

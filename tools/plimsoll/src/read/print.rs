@@ -1,7 +1,8 @@
 //! The forms in which records are printed.
 
 use crate::bytes_json::{insert_bytes, insert_headers, time};
-use plimsoll::{Offset, Record};
+use plimsoll::Offset;
+use plimsoll::segment::Found;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
@@ -20,20 +21,21 @@ pub(crate) enum Form {
 
 impl Form {
     /// Prints a record.
-    pub(crate) fn write(self, out: &mut impl Write, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(self, out: &mut impl Write, record: &Found<'_>) -> io::Result<()> {
         match self {
             Self::Lines => {
-                out.write_all(&record.payload)?;
+                out.write_all(record.payload)?;
                 out.write_all(b"\n")
             }
-            Self::Raw => out.write_all(&record.payload),
+            Self::Raw => out.write_all(record.payload),
             Self::LengthPrefixed => {
                 let len = u32::try_from(record.payload.len()).map_err(io::Error::other)?;
                 out.write_all(&len.to_le_bytes())?;
-                out.write_all(&record.payload)
+                out.write_all(record.payload)
             }
             Self::Json => {
-                let object = object(record.offset, record.millis, &record.headers, &record.payload);
+                let object =
+                    object(record.offset, record.header.millis, record.headers, record.payload);
                 serde_json::to_writer(&mut *out, &object)?;
                 out.write_all(b"\n")
             }
@@ -59,14 +61,19 @@ pub(crate) fn object(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll::format::record::RecordHeader;
+    use plimsoll::types::Generation;
 
     fn printed(form: Form, headers: &[u8], payload: &[u8]) -> Vec<u8> {
-        let record = Record {
-            offset: Offset(7),
+        let header = RecordHeader {
+            payload_len: u32::try_from(payload.len()).unwrap(),
+            headers_len: u16::try_from(headers.len()).unwrap(),
+            generation: Generation::FIRST,
+            unsynced: 0,
+            relative: 7,
             millis: 1_764_495_420_123,
-            headers: headers.to_vec(),
-            payload: payload.to_vec(),
         };
+        let record = Found { position: 8192, offset: Offset(7), header, headers, payload };
         let mut out = Vec::new();
         form.write(&mut out, &record).unwrap();
         out
