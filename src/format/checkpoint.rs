@@ -4,7 +4,12 @@
 //! batch, behind which no record stands that could. It is advice: where it is missing, torn or of another use of the
 //! file, it is ignored and more is read.
 
-use super::{BLOCK_LEN, RECORD_ALIGN, RECORDS_POSITION, SECTOR_LEN, id_at, put, u16_at, u32_at, u64_at};
+use super::header::Header;
+use super::record::HEADER_LEN;
+use super::{
+    BLOCK_LEN, RECORD_ALIGN, RECORDS_POSITION, SECTOR_LEN, id_at, put, u16_at, u32_at, u64_at,
+};
+use crate::planted::{self, Fault};
 use crate::types::{Generation, LogId, Offset};
 
 /// The first bytes of a checkpoint block.
@@ -40,7 +45,28 @@ impl Checkpoint {
         put(&mut block, 40, &self.log.0);
         let crc = crc32fast::hash(&block[..CRC_AT]);
         put(&mut block, CRC_AT, &crc.to_le_bytes());
+        debug_assert_eq!(Self::parse(&block).as_ref(), Some(self), "what is written can be read");
         block
+    }
+
+    /// Whether this is the checkpoint of the use of the file that `header` began, and possible there.
+    ///
+    /// Any other is ignored: a reused file keeps the checkpoint of its earlier use until it gets one of its own.
+    #[must_use]
+    pub fn belongs_to(&self, header: &Header) -> bool {
+        let Some(in_use) = &header.in_use else { return false };
+        if planted::is(Fault::ForeignCheckpointBelieved) {
+            return true;
+        }
+        let records = self.next.0.checked_sub(in_use.base.0);
+        self.generation == header.generation
+            && self.log == in_use.log
+            && self.position <= header.capacity
+            // A record takes 32 bytes at least, and only one behind another adds to the position.
+            && records.is_some_and(|records| {
+                let room = self.position.saturating_sub(RECORDS_POSITION);
+                records <= room / HEADER_LEN as u64 && (records == 0) == (room == 0)
+            })
     }
 
     /// Reads a checkpoint block; `None` for anything but a whole one with legal values.
@@ -51,7 +77,8 @@ impl Checkpoint {
         let legal = sector[..8] == MAGIC
             && u32_at(sector, CRC_AT) == crc32fast::hash(&sector[..CRC_AT])
             && position >= RECORDS_POSITION
-            && position.is_multiple_of(RECORD_ALIGN);
+            && position.is_multiple_of(RECORD_ALIGN)
+            && sector[10..16].iter().chain(&sector[56..CRC_AT]).all(|&byte| byte == 0);
         legal.then_some(())?;
         Some(Self {
             generation: Generation::new(u16_at(sector, 8))?,

@@ -135,6 +135,19 @@ pub enum HeaderError {
     },
 }
 
+impl HeaderError {
+    /// Where in the file the field stands that is wrong.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        match self {
+            Self::Short(_) | Self::Zero | Self::Magic(_) => 0,
+            Self::Newer(_) => 8,
+            Self::Crc { .. } => CRC_AT as u64,
+            Self::Field { at, .. } => *at,
+        }
+    }
+}
+
 impl Header {
     /// The header block.
     #[must_use]
@@ -158,6 +171,7 @@ impl Header {
         }
         let crc = crc32fast::hash(&block[..CRC_AT]);
         put(&mut block, CRC_AT, &crc.to_le_bytes());
+        debug_assert_eq!(Self::parse(&block).as_ref(), Ok(self), "what is written can be read");
         block
     }
 
@@ -189,7 +203,6 @@ impl Header {
     }
 
     fn parse_fields(sector: &[u8], version: u16) -> Result<Self, HeaderError> {
-        let wrong = |at, field, found, expected| HeaderError::Field { at, field, found, expected };
         if version != LAYOUT_VERSION {
             return Err(wrong(8, "layout version", version.into(), "1"));
         }
@@ -198,35 +211,68 @@ impl Header {
         let generation = Generation::new(u16_at(sector, 12))
             .ok_or_else(|| wrong(12, "generation", 0, "1 to 65535"))?;
         let capacity = u64_at(sector, 24);
-        if capacity <= super::RECORDS_POSITION || !capacity.is_multiple_of(BLOCK_LEN as u64) {
-            return Err(wrong(24, "capacity", capacity, "a multiple of 4096 above 8192"));
+        if !super::is_capacity(capacity) {
+            return Err(wrong(24, "capacity", capacity, "a multiple of 4096, 12288 to 4294967296"));
         }
         if let Some(at) = (15..24).chain(80..CRC_AT).find(|&at| sector[at] != 0) {
             return Err(wrong(at as u64, "reserved", sector[at].into(), "0"));
         }
-        let (base, previous_end) = (u64_at(sector, 40), u64_at(sector, 48));
         let in_use = match sector[10] {
-            STATE_SPARE if base != NO_BASE => {
-                return Err(wrong(40, "base offset", base, "all ones in a spare"));
-            }
-            STATE_SPARE => None,
-            STATE_IN_USE if base == NO_BASE => {
-                return Err(wrong(40, "base offset", base, "below all ones in a file in use"));
-            }
-            STATE_IN_USE if previous_end > base => {
-                return Err(wrong(48, "previous end", previous_end, "at most the base offset"));
-            }
-            STATE_IN_USE => Some(InUse {
-                log: id_at(sector, 64),
-                base: Offset(base),
-                previous_end: Offset(previous_end),
-                previous_millis: u64_at(sector, 56),
-                origin: Origin::from_code(sector[14])
-                    .ok_or_else(|| wrong(14, "origin", sector[14].into(), "1 to 3"))?,
-            }),
+            STATE_SPARE => parse_spare(sector)?,
+            STATE_IN_USE => Some(parse_in_use(sector)?),
             state => return Err(wrong(10, "state", state.into(), "1 or 2")),
         };
         let created_millis = u64_at(sector, 32);
         Ok(Self { generation, class, capacity, created_millis, in_use })
     }
+}
+
+const fn wrong(at: u64, field: &'static str, found: u64, expected: &'static str) -> HeaderError {
+    HeaderError::Field { at, field, found, expected }
+}
+
+/// A spare says nothing of a log. One that does was stamped by a release that no reader knows.
+fn parse_spare(sector: &[u8]) -> Result<Option<InUse>, HeaderError> {
+    let log = sector[64..80].iter().find(|&&byte| byte != 0);
+    let (base, previous_end) = (u64_at(sector, 40), u64_at(sector, 48));
+    match (sector[14], base, previous_end, u64_at(sector, 56), log) {
+        (0, NO_BASE, NO_BASE, 0, None) => Ok(None),
+        (0, NO_BASE, NO_BASE, 0, Some(&byte)) => {
+            Err(wrong(64, "log id", byte.into(), "0 in a spare"))
+        }
+        (0, NO_BASE, NO_BASE, millis, _) => {
+            Err(wrong(56, "previous millis", millis, "0 in a spare"))
+        }
+        (0, NO_BASE, ..) => Err(wrong(48, "previous end", previous_end, "all ones in a spare")),
+        (0, ..) => Err(wrong(40, "base offset", base, "all ones in a spare")),
+        (origin, ..) => Err(wrong(14, "origin", origin.into(), "0 in a spare")),
+    }
+}
+
+fn parse_in_use(sector: &[u8]) -> Result<InUse, HeaderError> {
+    let (base, previous_end) = (u64_at(sector, 40), u64_at(sector, 48));
+    let origin = Origin::from_code(sector[14])
+        .ok_or_else(|| wrong(14, "origin", sector[14].into(), "1 to 3"))?;
+    if base == NO_BASE {
+        return Err(wrong(40, "base offset", base, "below all ones in a file in use"));
+    }
+    if previous_end > base {
+        return Err(wrong(48, "previous end", previous_end, "at most the base offset"));
+    }
+    // Only a repair, which a person asked for, may leave offsets out.
+    if previous_end < base && origin != Origin::Repair {
+        return Err(wrong(
+            48,
+            "previous end",
+            previous_end,
+            "the base offset, no repair made this",
+        ));
+    }
+    Ok(InUse {
+        log: id_at(sector, 64),
+        base: Offset(base),
+        previous_end: Offset(previous_end),
+        previous_millis: u64_at(sector, 56),
+        origin,
+    })
 }

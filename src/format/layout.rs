@@ -1,6 +1,6 @@
 //! The `LAYOUT` file of a data directory: which layout it has and how large its size classes are.
 
-use super::{BLOCK_LEN, LAYOUT_VERSION, RECORDS_POSITION};
+use super::{BLOCK_LEN, CAPACITY_MAX, LAYOUT_VERSION, RECORDS_POSITION, is_capacity};
 use crate::types::SizeClass;
 
 /// The file sizes of the three classes, in bytes.
@@ -18,16 +18,27 @@ pub struct ClassSizes {
 pub const TINY_MIN: u64 = 64 * 1024;
 
 impl ClassSizes {
-    /// Main as given, small one eighth of it, tiny 1/256 of it, neither below 64 KiB.
+    /// Main as given, small one eighth of it, tiny 1/256 of it; each rounded down to whole blocks, none below 64 KiB
+    /// or above 4 GiB.
     #[must_use]
     pub const fn from_main(main: u64) -> Self {
-        const fn at_least(size: u64) -> u64 {
-            if size < TINY_MIN { TINY_MIN } else { size }
+        const fn legal(size: u64) -> u64 {
+            let blocks = size - size % BLOCK_LEN as u64;
+            if blocks < TINY_MIN {
+                TINY_MIN
+            } else if blocks > CAPACITY_MAX {
+                CAPACITY_MAX
+            } else {
+                blocks
+            }
         }
-        Self { tiny: at_least(main / 256), small: at_least(main / 8), main: at_least(main) }
+        let main = legal(main);
+        Self { tiny: legal(main / 256), small: legal(main / 8), main }
     }
 
     /// Main as asked for, but not above a 64th of the file system, rounded down to a power of two.
+    ///
+    /// `total` is the file system's size in bytes. On one below 4 MiB every class has 64 KiB all the same.
     #[must_use]
     pub fn for_file_system(main: u64, total: u64) -> Self {
         let share = (total / 64).max(1);
@@ -52,12 +63,9 @@ impl ClassSizes {
     }
 
     const fn legal(&self) -> bool {
-        const fn size(size: u64) -> bool {
-            size > RECORDS_POSITION && size.is_multiple_of(BLOCK_LEN as u64)
-        }
-        size(self.tiny)
-            && size(self.small)
-            && size(self.main)
+        is_capacity(self.tiny)
+            && is_capacity(self.small)
+            && is_capacity(self.main)
             && self.tiny <= self.small
             && self.small <= self.main
     }
@@ -107,46 +115,74 @@ pub fn encode(sizes: &ClassSizes) -> String {
 ///
 /// # Errors
 /// [`LayoutError`] names the line.
-pub fn parse(text: &[u8]) -> Result<ClassSizes, LayoutError> {
-    if text.iter().all(|&byte| byte == 0) {
+pub fn parse(bytes: &[u8]) -> Result<ClassSizes, LayoutError> {
+    if bytes.iter().all(|&byte| byte == 0) {
         return Err(LayoutError::Empty);
     }
-    let text = String::from_utf8_lossy(text);
-    let mut lines = text.lines();
-    let mut number = 0;
-    let mut field = |prefix: &str, expected| {
-        number += 1;
-        let line = lines.next().unwrap_or("");
-        line.strip_prefix(prefix).map(str::to_owned).ok_or_else(|| LayoutError::Line {
-            line: number,
-            found: line.chars().take(80).collect(),
-            expected,
-        })
-    };
-    let parse_number = |line, found: String, expected| {
-        found.parse::<u64>().map_err(|_| LayoutError::Line { line, found, expected })
-    };
-    let first = "plimsoll layout and a number";
-    let version = parse_number(1, field("plimsoll layout ", first)?, first)?;
-    if version > LAYOUT_VERSION.into() {
+    let lines: Vec<&[u8]> = bytes.splitn(LINES + 1, |&byte| byte == b'\n').collect();
+    let version = number(&lines, 1, "plimsoll layout ", "plimsoll layout and a number")?;
+    // Only a checksum that fits tells a newer release from a damaged digit.
+    if version > LAYOUT_VERSION.into() && crc_of_last_line(bytes).is_some_and(|(a, b)| a == b) {
         return Err(LayoutError::Newer(version));
     }
-    let main = parse_number(2, field("main ", "main and a size")?, "a size in bytes")?;
-    let small = parse_number(3, field("small ", "small and a size")?, "a size in bytes")?;
-    let tiny = parse_number(4, field("tiny ", "tiny and a size")?, "a size in bytes")?;
-    let found = field("crc32 ", "crc32 and eight digits")?;
+    if version != u64::from(LAYOUT_VERSION) {
+        return Err(wrong(&lines, 1, "layout 1, or a newer one with the right CRC32"));
+    }
+    let main = number(&lines, 2, "main ", "main and a size in bytes")?;
+    let small = number(&lines, 3, "small ", "small and a size in bytes")?;
+    let tiny = number(&lines, 4, "tiny ", "tiny and a size in bytes")?;
     let sizes = ClassSizes { tiny, small, main };
+    let crc_line = lines.get(LINES - 1).and_then(|line| line.strip_prefix(b"crc32 "));
+    let Some(found) = crc_line.filter(|digits| digits.len() == 8) else {
+        return Err(wrong(&lines, LINES, "crc32 and eight digits 0-9 a-f"));
+    };
+    if lines.get(LINES).is_none_or(|rest| !rest.is_empty()) {
+        return Err(wrong(&lines, LINES + 1, "the file's end, behind a line feed"));
+    }
     let good = encode(&sizes);
+    if good.as_bytes() != bytes {
+        let body = &good[..good.len() - CRC_LINE_LEN];
+        let found = String::from_utf8_lossy(found).into_owned();
+        return Err(LayoutError::Crc { found, expected: crc32fast::hash(body.as_bytes()) });
+    }
     if !sizes.legal() {
         return Err(LayoutError::Line {
             line: 2,
             found: format!("main {main}, small {small}, tiny {tiny}"),
-            expected: "multiples of 4096 above 8192, rising from tiny to main",
+            expected: "multiples of 4096, 12288 to 4294967296, rising from tiny to main",
         });
     }
-    if version != u64::from(LAYOUT_VERSION) || !good.ends_with(&format!("crc32 {found}\n")) {
-        let body = &good[..good.len() - "crc32 00000000\n".len()];
-        return Err(LayoutError::Crc { found, expected: crc32fast::hash(body.as_bytes()) });
-    }
     Ok(sizes)
+}
+
+/// Lines of a `LAYOUT` file.
+const LINES: usize = 5;
+
+/// `crc32 `, eight digits and a line feed: the last line in every version of the layout.
+const CRC_LINE_LEN: usize = 15;
+
+/// The checksum in the last line and the one computed, as text.
+fn crc_of_last_line(bytes: &[u8]) -> Option<(String, String)> {
+    let (body, last) = bytes.split_at_checked(bytes.len().checked_sub(CRC_LINE_LEN)?)?;
+    let expected = format!("crc32 {:08x}\n", crc32fast::hash(body));
+    Some((String::from_utf8_lossy(last).into_owned(), expected))
+}
+
+fn wrong(lines: &[&[u8]], line: usize, expected: &'static str) -> LayoutError {
+    let found = String::from_utf8_lossy(lines.get(line - 1).unwrap_or(&&b""[..]));
+    LayoutError::Line { line, found: found.chars().take(80).collect(), expected }
+}
+
+/// The number behind `prefix` in a line counted from 1, written as `encode` writes it: no sign, no leading zero.
+fn number(
+    lines: &[&[u8]],
+    line: usize,
+    prefix: &str,
+    expected: &'static str,
+) -> Result<u64, LayoutError> {
+    let digits = lines.get(line - 1).and_then(|found| found.strip_prefix(prefix.as_bytes()));
+    let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+    number
+        .filter(|number| digits == Some(number.to_string().as_bytes()))
+        .ok_or_else(|| wrong(lines, line, expected))
 }

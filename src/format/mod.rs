@@ -33,6 +33,9 @@ pub const RECORD_ALIGN: u64 = 8;
 /// W: no record starts further than this past what is durable, so recovery need not look further for what a crash left.
 pub const WINDOW: u64 = 2 * 1024 * 1024;
 
+/// The largest segment file. Every length inside a file then fits in 32 bits, the relative offset of a record too.
+pub const CAPACITY_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
 /// The base offset in the header of a spare file.
 pub const NO_BASE: u64 = u64::MAX;
 
@@ -57,6 +60,12 @@ impl Key {
         hasher.update(&generation.get().to_le_bytes());
         Self(hasher.finalize())
     }
+}
+
+/// Whether a segment file may have this size: whole blocks, room for a record, at most [`CAPACITY_MAX`].
+#[must_use]
+pub const fn is_capacity(len: u64) -> bool {
+    len > RECORDS_POSITION && len <= CAPACITY_MAX && len.is_multiple_of(BLOCK_LEN as u64)
 }
 
 /// `len` rounded up to the place where a record may stand.
@@ -87,3 +96,6 @@ pub(crate) fn id_at(bytes: &[u8], at: usize) -> LogId {
 pub(crate) fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
+
+#[cfg(test)]
+mod tests;

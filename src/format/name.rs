@@ -1,5 +1,6 @@
 //! Names of files and of logs, written and read side by side.
 
+use super::NO_BASE;
 use crate::types::Offset;
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,12 +16,13 @@ pub fn segment_file(base: Offset) -> String {
     format!("{:020}{SEGMENT_SUFFIX}", base.0)
 }
 
-/// The base offset in a segment file's name; `None` if it is not exactly such a name.
+/// The base offset in a segment file's name; `None` if it is not exactly such a name, or names the one number that is
+/// no base offset.
 #[must_use]
 pub fn parse_segment_file(name: &OsStr) -> Option<Offset> {
     let digits = name.to_str()?.strip_suffix(SEGMENT_SUFFIX)?;
     let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok().map(Offset))?
+    plain.then(|| digits.parse().ok())?.filter(|&base| base != NO_BASE).map(Offset)
 }
 
 /// The name of a log: parts of `A-Z a-z 0-9 . _ -` joined by `/`, 1 to 200 bytes in all; no part is empty, starts with
@@ -57,7 +59,9 @@ impl LogName {
         for part in name.split('/') {
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
             if part.is_empty() {
-                return refuse("has an empty part (it starts or ends with '/', or has two in a row)");
+                return refuse(
+                    "has an empty part (it starts or ends with '/', or has two in a row)",
+                );
             }
             if !part.bytes().all(allowed) {
                 return refuse("has a character other than A-Z a-z 0-9 . _ - /");

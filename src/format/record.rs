@@ -3,7 +3,7 @@
 //! Both checksums are seeded with the file position and XORed with the [`Key`] of the log and generation, so bytes
 //! inside a payload, or left over from another use of the file, never pass for a record.
 
-use super::{Key, RECORD_ALIGN, align_record, put, u16_at, u32_at};
+use super::{Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW, align_record, put, u16_at, u32_at};
 use crate::planted::{self, Fault};
 use crate::types::Generation;
 
@@ -99,12 +99,13 @@ fn unkeyed_header_crc(position: u64, header: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Appends the record to `out`, which ends at `position` of the file.
+/// Writes the record that is to stand at `position` of the file into `out`, which has exactly [`record_len`] bytes.
 ///
-/// The lengths in `header` are taken from `headers` and `payload`, not from `header` itself.
+/// A stamp above [`MILLIS_MAX`] is stored as that.
 ///
 /// # Panics
-/// If headers or payload are longer than their length field holds; callers check sizes before they stage.
+/// If a length in `header` is not that of `headers` or `payload`, `out` is too short, or `unsynced` is more than the
+/// window: no reader would find such a record again, so it must not be written.
 pub fn encode(
     out: &mut [u8],
     key: Key,
@@ -115,6 +116,9 @@ pub fn encode(
 ) {
     debug_assert!(position.is_multiple_of(RECORD_ALIGN), "records are aligned");
     debug_assert_eq!(out.len() as u64, record_len(headers.len(), payload.len()));
+    assert_eq!(usize::from(header.headers_len), headers.len(), "length of the headers");
+    assert_eq!(header.payload_len as usize, payload.len(), "length of the payload");
+    assert!(u64::from(header.unsynced) <= WINDOW, "a record starts within the window");
     let mut crc = BodyCrc::new(key, position);
     crc.update(headers);
     crc.update(payload);
@@ -177,7 +181,9 @@ pub enum RecordError {
         expected: u32,
     },
     /// The record reaches over the end of the file.
-    #[error("fields payload length and headers length (+8, +14): {len} bytes, {left} are left in the file")]
+    #[error(
+        "fields payload length and headers length (+8, +14): {len} bytes, {left} are left in the file"
+    )]
     Length {
         /// Length of the record.
         len: u64,
@@ -195,8 +201,8 @@ pub enum RecordError {
     /// A flag that no release sets.
     #[error("field flags (+24): found {0:04x}, expected 0")]
     Flags(u16),
-    /// More unsynced bytes than stand before the record.
-    #[error("field unsynced (+16): found {0}, which reaches before the first record")]
+    /// More unsynced bytes than the window, or than stand between the first record and this one.
+    #[error("field unsynced (+16): found {0}, more than the window or the bytes before")]
     Unsynced(u32),
     /// The bytes between payload and the next record are not zero.
     #[error("padding: found {0:02x}, expected 0")]
@@ -259,7 +265,8 @@ fn parse_fields(
     if header.record_len() > left {
         return Err(RecordError::Length { len: header.record_len(), left });
     }
-    if header.claim(position) < super::RECORDS_POSITION {
+    let before = position.saturating_sub(RECORDS_POSITION);
+    if u64::from(header.unsynced) > before.min(WINDOW) {
         return Err(RecordError::Unsynced(header.unsynced));
     }
     Ok(Parsed { header, body_crc: u32_at(head, 4) })
@@ -272,8 +279,16 @@ fn parse_fields(
 ///
 /// # Panics
 /// If `body` is shorter than the header says.
-pub fn check_body(parsed: &Parsed, key: Key, position: u64, body: &[u8]) -> Result<(), RecordError> {
-    #[allow(clippy::cast_possible_truncation, reason = "at most 4 GiB + 64 KiB, and usize has 64 bits")]
+pub fn check_body(
+    parsed: &Parsed,
+    key: Key,
+    position: u64,
+    body: &[u8],
+) -> Result<(), RecordError> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "at most 4 GiB + 64 KiB, and usize has 64 bits"
+    )]
     let len = parsed.header.body_len() as usize;
     let mut crc = BodyCrc::new(key, position);
     crc.update(&body[..len]);
