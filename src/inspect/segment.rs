@@ -309,6 +309,7 @@ pub(crate) fn read_header(file: &dyn File) -> io::Result<Result<Header, HeaderEr
 
 fn look(
     file: &Arc<dyn File>,
+    extent: Extent,
     sealed: Option<Offset>,
     report: &mut SegmentReport,
 ) -> io::Result<()> {
