@@ -351,6 +351,7 @@ fn path_of(error: &RecoverError) -> &Path {
         RecoverError::Io { path, .. }
         | RecoverError::Link { path }
         | RecoverError::Foreign { path }
+        | RecoverError::Gone { path }
         | RecoverError::Newer { path, .. } => path,
     }
 }

@@ -22,6 +22,9 @@ pub(super) struct DataDir {
     pub(super) trash: PathBuf,
     pub(super) source: Arc<dyn SegmentSource>,
     lock: Mutex<Option<Arc<dyn Lock>>>,
+    /// Held from a log's move to the trash until that is durable: what was emptied of a log that is back after a power
+    /// cut would be missing from it.
+    moving: Mutex<()>,
 }
 
 const DIRS: [&str; 4] = ["logs", "spares", "trash", "quarantine"];
@@ -64,7 +67,9 @@ impl DataDir {
             trash: path.join("trash"),
             source: Arc::new(source),
             lock: Mutex::new(Some(Arc::from(lock))),
+            moving: Mutex::default(),
         };
+        this.settle_trash(&**fs)?;
         this.empty_trash(&**fs)?;
         Ok(this)
     }
@@ -97,8 +102,55 @@ impl DataDir {
         }
     }
 
+    /// A log may be in the trash only in the cache of a process that died: both sides of its move are synced before
+    /// anything of it is removed.
+    fn settle_trash(&self, fs: &dyn FileSystem) -> Result<(), OpenError> {
+        if fs.list(&self.trash).disk("list", &self.trash)?.is_empty() {
+            return Ok(());
+        }
+        fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
+        let mut folders = vec![self.logs.clone()];
+        while let Some(folder) = folders.pop() {
+            fs.sync_dir(&folder).disk("sync", &folder)?;
+            for entry in fs.list(&folder).disk("list", &folder)? {
+                if entry.kind == FileKind::Directory {
+                    folders.push(folder.join(entry.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a log's directory to the trash and makes that durable; then removes the folders that held only this log.
+    pub(super) fn discard(
+        &self,
+        fs: &dyn FileSystem,
+        log_dir: &Path,
+        parents: &[PathBuf],
+    ) -> Result<(), DiskError> {
+        let _until_durable = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unique = [0; 8];
+        fs.random(&mut unique).disk("name the remains of", log_dir)?;
+        let target = self.trash.join(format!("{:016x}", u64::from_le_bytes(unique)));
+        fs.rename(log_dir, &target).disk("move to the trash", log_dir)?;
+        // Both: a deleted log that is back after a power cut would bring old records back.
+        if let Some(parent) = parents.first() {
+            fs.sync_dir(parent).disk("sync", parent)?;
+        }
+        fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
+        // Left, they would look like logs without records.
+        for (folder, parent) in parents.iter().zip(parents.iter().skip(1)) {
+            if fs.remove_dir(folder).is_err() {
+                break;
+            }
+            fs.sync_dir(parent).disk("sync", parent)?;
+        }
+        Ok(())
+    }
+
     /// Empties the trash: logs that were deleted, whose files go one by one.
     pub(super) fn empty_trash(&self, fs: &dyn FileSystem) -> Result<(), DiskError> {
+        let _none_on_the_way = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = fs.list(&self.trash).disk("list", &self.trash)?;
         for entry in &entries {
             remove_tree(fs, &self.trash.join(&entry.name), entry.kind)?;
