@@ -27,7 +27,8 @@ pub(crate) struct Delete {
 impl Delete {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
-        if !self.yes && !(io::stdin().is_terminal() && output::is_watched()) {
+        let can_ask = io::stdin().is_terminal() && output::is_watched();
+        if !self.yes && !can_ask {
             return Err(Failure::usage(format!(
                 "deleting {} takes --yes where there is no terminal to ask on",
                 self.log
