@@ -166,7 +166,8 @@ fn fs_a_fault_strikes_where_it_was_aimed() {
 
 #[test]
 fn fs_every_kind_can_fail() {
-    let every: [(OpKind, fn(&SimFileSystem, &dyn File) -> io::Result<()>); 17] = [
+    type Call = fn(&SimFileSystem, &dyn File) -> io::Result<()>;
+    let every: [(OpKind, Call); 17] = [
         (OpKind::Open, |fs, _| fs.open_read(Path::new(PATH)).map(drop)),
         (OpKind::Create, |fs, _| fs.create(Path::new("/d/new")).map(drop)),
         (OpKind::CreateDir, |fs, _| fs.create_dir(Path::new("/d/new"))),
@@ -509,7 +510,66 @@ fn fs_all_futures_of_a_workload() {
             }
         }
     }
-    // By crash point: nothing; the name; no name, or 2 sectors and the length; the name; name and rename; all.
-    // A file that loses its name has no choices left.
-    assert_eq!(outcomes, 1 + 2 + (1 + 2 * 2 * 2) + 2 + 3 + 1);
+    // By crash point: nothing; the name; no name, no length, or 2 sectors; the name; name and rename; all.
+    // A file that loses its name or its length has no choices left.
+    assert_eq!(outcomes, 1 + 2 + (1 + 1 + 2 * 2) + 2 + 3 + 1);
+}
+
+#[test]
+fn fs_bad_sectors_fail_reads_until_their_blocks_are_written_whole() {
+    let fs = machine();
+    let file = create(&fs, PATH);
+    file.write_at(0, &[1; 12_000]).unwrap();
+    file.sync().unwrap();
+    fs.sync_dir(Path::new(DIR)).unwrap();
+    fs.make_unreadable(PATH, 5000..5001).unwrap();
+    fs.make_unreadable(PATH, 50_000..60_000).unwrap();
+    for _ in 0..2 {
+        let file = fs.open_write(Path::new(PATH)).unwrap();
+        let mut into = [0; 12_000];
+        assert_eq!(file.read_raw(100, &mut into).unwrap(), 3996, "up to the bad block");
+        assert_eq!(errno(file.read_at(100, &mut into)), libc::EIO);
+        assert_eq!(errno(file.read_raw(8191, &mut into)), libc::EIO);
+        assert_eq!(file.read_raw(8192, &mut into).unwrap(), 3808);
+        assert_eq!(errno(file.write_at(6000, b"x")), libc::EIO);
+        fs.power_cut(&mut AllPersisted);
+    }
+    let file = fs.open_write(Path::new(PATH)).unwrap();
+    file.write_at(4096, &[2; 4096]).unwrap();
+    assert_eq!(file.read_at(0, &mut [0; 12_000]).unwrap(), 12_000);
+    file.write_at(6000, b"x").unwrap();
+}
+
+#[test]
+fn fs_each_power_cut_tries_all_or_says_that_it_did_not() {
+    let fs = machine();
+    let file = create(&fs, PATH);
+    file.write_at(0, &[1; 2048]).unwrap();
+    let mut images = std::collections::BTreeSet::new();
+    let all = fs.each_power_cut(100, 1, |world, script| {
+        let image = world.fingerprint();
+        assert!(images.insert(image), "no outcome comes twice");
+        let again = fs.fork();
+        again.power_cut(&mut Scripted::new(script.to_vec()));
+        assert_eq!(again.fingerprint(), image);
+    });
+    // No name; or a name with a length of 0; or with the whole length and any of four sectors.
+    assert!(all.exhausted);
+    assert_eq!(all.tried, 1 + 1 + 16);
+
+    let part = fs.each_power_cut(12, 1, |world, script| {
+        assert!(images.contains(&world.fingerprint()), "a sample is one of all outcomes");
+        let again = fs.fork();
+        again.power_cut(&mut Scripted::new(script.to_vec()));
+        assert_eq!(again.fingerprint(), world.fingerprint());
+    });
+    assert_eq!((part.tried, part.exhausted), (12, false));
+    let mut sampled = std::collections::BTreeSet::new();
+    let file = create(&fs, "/d/large");
+    file.write_at(0, &[1; 100_000]).unwrap();
+    let part = fs.each_power_cut(500, 1, |world, _| {
+        sampled.insert(world.fingerprint());
+    });
+    assert_eq!((part.tried, part.exhausted), (500, false));
+    assert!(sampled.len() > 200, "only {} different ones", sampled.len());
 }

@@ -7,7 +7,7 @@ use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, OFlag, fallocate, open};
 use nix::sys::stat::{Mode, SFlag, fstat};
-use nix::unistd::{fdatasync, fsync};
+use nix::unistd::{fdatasync, fsync, ftruncate};
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
@@ -189,7 +189,8 @@ impl File for OsFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        let len = libc::off_t::try_from(len).map_err(|_| Errno::EFBIG)?;
+        Ok(retry(|| ftruncate(&self.0, len))?)
     }
 }
 

@@ -11,6 +11,10 @@ use crate::format::{Key, RECORD_ALIGN, RECORDS_POSITION, u16_at};
 use crate::types::Generation;
 use std::io;
 
+/// Distance of the places where a record may stand, as an index.
+const STEP: usize = 8;
+const _: () = assert!(STEP as u64 == RECORD_ALIGN);
+
 /// What is known of the records of one use of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
@@ -169,7 +173,7 @@ impl Cursor {
                 return Ok(None);
             }
             let last = chunk.len() - HEADER_LEN;
-            for at in (0..=last).step_by(RECORD_ALIGN as usize) {
+            for at in (0..=last).step_by(STEP) {
                 if u16_at(chunk, at + GENERATION_AT) != frame.generation.get() {
                     continue;
                 }

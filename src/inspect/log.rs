@@ -1,7 +1,7 @@
 //! One log: its files in order, how they hang together, and what a start would make of it.
 
 use super::outcome::{Finding, Outcome};
-use super::segment::{SegmentReport, examine, read_header};
+use super::segment::{Extent, SegmentReport, examine, read_header};
 use super::tree::{finding, refused, special};
 use crate::format::header::{Header, HeaderError};
 use crate::format::name::parse_segment_file;
@@ -153,7 +153,7 @@ pub fn log(fs: &dyn FileSystem, dir: &Path, depth: Depth, settle: &(dyn Fn() + S
     }
     for at in 0..report.segments.len() {
         let entry = &report.segments[at];
-        let segment = examine_entry(fs, entry, settle);
+        let segment = examine_entry(fs, entry, Extent::Whole, settle);
         for found in &segment.findings {
             // Damage at the end of the last segment is known already.
             let same =
@@ -174,10 +174,11 @@ pub fn log(fs: &dyn FileSystem, dir: &Path, depth: Depth, settle: &(dyn Fn() + S
 pub(crate) fn examine_entry(
     fs: &dyn FileSystem,
     entry: &SegmentEntry,
+    extent: Extent,
     settle: &(dyn Fn() + Sync),
 ) -> SegmentReport {
     let sealed = entry.end.filter(|_| entry.sealed);
-    let mut segment = examine(fs, &entry.path, sealed, settle);
+    let mut segment = examine(fs, &entry.path, extent, sealed, settle);
     if matches!(entry.role, Role::BackToPool | Role::Remove) {
         segment.excuse("a start gives it up, nothing in it was ever confirmed");
     }
@@ -350,6 +351,7 @@ fn path_of(error: &RecoverError) -> &Path {
         RecoverError::Io { path, .. }
         | RecoverError::Link { path }
         | RecoverError::Foreign { path }
+        | RecoverError::Gone { path }
         | RecoverError::Newer { path, .. } => path,
     }
 }

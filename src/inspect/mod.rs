@@ -10,6 +10,7 @@ mod log;
 mod node;
 mod outcome;
 mod pieces;
+mod read;
 mod records;
 mod segment;
 mod tree;
@@ -23,6 +24,7 @@ pub use log::{Depth, Gap, LogReport, Role, SegmentEntry, log};
 pub use node::{Kept, LayoutView, NodeReport, SpareEntry, node};
 pub use outcome::{Finding, Outcome};
 pub use pieces::VouchedBy;
+pub use read::LogReader;
 pub use records::{FileRecord, Item, RecordBytes, Records, Which, record_bytes, records};
 pub use segment::{
     CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop, segment,

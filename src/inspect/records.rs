@@ -132,7 +132,7 @@ impl Iterator for Records {
     }
 }
 
-fn file_record(at: &At, offset: Option<Offset>, bytes: &[u8]) -> FileRecord {
+pub(crate) fn file_record(at: &At, offset: Option<Offset>, bytes: &[u8]) -> FileRecord {
     let body = &bytes[HEADER_LEN..];
     let (headers, rest) = body.split_at(at.header.headers_len.into());
     FileRecord {

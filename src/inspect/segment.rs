@@ -202,24 +202,35 @@ impl SegmentReport {
 /// What the system refuses is an outcome, not an error.
 #[must_use]
 pub fn segment(fs: &dyn FileSystem, path: &Path, settle: &(dyn Fn() + Sync)) -> SegmentReport {
-    examine(fs, path, None, settle)
+    examine(fs, path, Extent::Whole, None, settle)
+}
+
+/// How much of a file to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything, and what it is.
+    Whole,
+    /// The records, and what there is behind a stop that could be one; not what else stands behind the last.
+    Records,
 }
 
 /// As [`segment`]; `sealed` is where the next segment says that this one ends.
 pub(crate) fn examine(
     fs: &dyn FileSystem,
     path: &Path,
+    extent: Extent,
     sealed: Option<Offset>,
     settle: &(dyn Fn() + Sync),
 ) -> SegmentReport {
     let mut report = SegmentReport::new(path);
     let Some(file) = open(fs, path, &mut report) else { return report };
-    if let Err(error) = look(&file, sealed, &mut report) {
+    if let Err(error) = look(&file, extent, sealed, &mut report) {
         report.say(Outcome::Unreadable, None, None, format!("cannot be read: {error}"));
         return report;
     }
     for _ in 0..LOOKS {
-        if report.outcome < Outcome::TornTail {
+        // What the device does not give back is no work of a node, even if it comes back the next time.
+        if report.outcome < Outcome::TornTail || !report.unreadable.is_empty() {
             break;
         }
         settle();
@@ -298,6 +309,7 @@ pub(crate) fn read_header(file: &dyn File) -> io::Result<Result<Header, HeaderEr
 
 fn look(
     file: &Arc<dyn File>,
+    extent: Extent,
     sealed: Option<Offset>,
     report: &mut SegmentReport,
 ) -> io::Result<()> {
@@ -311,14 +323,19 @@ fn look(
     match find_key(&mut window, report)? {
         None => {
             let from = RECORDS_POSITION.min(end);
-            report.beyond = survey(&mut window, from, end, None)?;
+            if extent == Extent::Whole {
+                report.beyond = survey(&mut window, from, end, None)?;
+            }
             report.unreadable = window.unreadable().to_vec();
         }
         Some(frame) => {
             let mut cursor = Cursor::new(window, frame);
             look_at_records(&mut cursor, sealed, report)?;
             let from = report.records.end_position.min(end);
-            report.beyond = survey(cursor.window(), from, end, Some(frame.generation))?;
+            if extent == Extent::Whole {
+                let own = Some(frame.generation);
+                report.beyond = survey(cursor.window(), from, end, own)?;
+            }
             report.unreadable = cursor.window().unreadable().to_vec();
         }
     }

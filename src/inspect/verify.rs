@@ -6,6 +6,7 @@
 use super::log::{LogReport, Role, SegmentEntry, examine_entry, outline};
 use super::node;
 use super::outcome::{Finding, Outcome};
+use super::segment::Extent;
 use super::tree::finding;
 use super::twins::find_twins;
 use crate::fs::FileSystem;
@@ -196,7 +197,7 @@ impl VerifyReport {
 
 fn check(fs: &dyn FileSystem, job: &Job, settle: &(dyn Fn() + Sync)) -> FileCheck {
     let entry = &job.entry;
-    let mut report = examine_entry(fs, entry, settle);
+    let mut report = examine_entry(fs, entry, Extent::Records, settle);
     let header = entry.header.and_then(Result::ok);
     // The entry was read when the log was listed. What is another use of the file by now, or nothing any more, is gone.
     let changed = header.is_some() && report.header.is_ok() && report.header.ok() != header;

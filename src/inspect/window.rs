@@ -48,6 +48,11 @@ impl Window {
         self.buffer.clear();
     }
 
+    /// Drops what is buffered: the file is looked at again.
+    pub(crate) fn forget(&mut self) {
+        self.buffer.clear();
+    }
+
     /// What the device did not give back so far; it was taken for zeroes, so no record there is valid.
     pub(crate) fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable

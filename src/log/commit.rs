@@ -191,13 +191,13 @@ impl Shared {
         }
         let padding = job.chunk.padding;
         job.chunk.buffer.extend(padding).fill(0);
-        let header = segment.header().encode();
         let data = Write { position: job.chunk.start, bytes: job.chunk.buffer.bytes() };
         // The header goes with the first records, in one sync: a sync of the records alone would confirm what a restart
         // takes for leftovers behind a spare header.
-        let writes = [Write { position: 0, bytes: &header }, data];
         let with_header = first_commit && !planted::is(Fault::FirstCommitWithoutHeader);
-        let writes = if with_header { &writes[..] } else { &writes[1..] };
+        let header = with_header.then(|| segment.header().encode());
+        let first = header.as_ref().map(|bytes| [Write { position: 0, bytes }, data]);
+        let writes = first.as_ref().map_or(std::slice::from_ref(&data), |writes| &writes[..]);
         self.write_early_header(job.early.as_deref());
         self.sync_with_faults(&*file, writes)
             .disk("write and sync", &segment.path)

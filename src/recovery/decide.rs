@@ -177,7 +177,7 @@ const FILE_CASES: &[Case] = {
             'E',
             &[Short, Zero, Spare, OtherBase],
             [No, Any, Any],
-            Corrupt("a later segment was opened, so this one's header was durable and is lost"),
+            Corrupt("a later file is not given up, so this one's header was durable and is lost"),
         ),
         case('F', &[Short], [Yes, No, No], Remove),
         case('G', &[Zero], [Yes, No, No], Remove),

@@ -162,3 +162,6 @@ pub struct Recovered {
     /// What was seen and done.
     pub report: RecoveryReport,
 }
+
+#[cfg(test)]
+mod tests;

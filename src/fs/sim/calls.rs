@@ -137,10 +137,10 @@ impl FileSystem for SimFileSystem {
             let node = machine.disk.tree.node(machine.disk.tree.inode(path)?)?;
             let (len, blocks) = match node {
                 Node::File(content) => (content.len(), content.blocks.len()),
-                Node::Dir(_) => (super::content::PAGE as u64, 1),
+                Node::Dir(_) => (super::image::PAGE as u64, 1),
                 Node::Link(target) => (target.as_os_str().len() as u64, 0),
             };
-            let disk_bytes = blocks as u64 * super::content::PAGE as u64;
+            let disk_bytes = blocks as u64 * super::image::PAGE as u64;
             Ok(Metadata { kind: node.kind(), len, disk_bytes, device: DEVICE })
         })
     }
@@ -247,7 +247,8 @@ impl File for SimFile {
         let (machine, go) = self.begin(OpKind::Read, position, into.len() as u64)?;
         let most = if let Go::Short(most) = go { most.min(into.len()) } else { into.len() };
         let content = machine.disk.tree.content(self.inode)?;
-        done(go, Ok(content.read(position, &mut into[..most])))
+        let read = content.read(position, &mut into[..most]);
+        done(go, read.ok_or_else(|| errno(libc::EIO)))
     }
 
     fn write_raw(&self, position: u64, bytes: &[u8]) -> io::Result<usize> {
