@@ -55,9 +55,9 @@ impl Delete {
             }));
         }
         output::line(format_args!(
-            "deleted {} with {} records, {} on disk",
+            "deleted {} with {}, {} on disk",
             self.log,
-            numbers::thousands(records),
+            numbers::count(records, "record"),
             numbers::size(on_disk)
         ))
     }
@@ -67,9 +67,9 @@ impl Delete {
         let mut terminal = anstream::stderr().lock();
         write!(
             terminal,
-            "Delete {} with {} records, {} on disk? [y/N] ",
+            "Delete {} with {}, {} on disk? [y/N] ",
             self.log,
-            numbers::thousands(records),
+            numbers::count(records, "record"),
             numbers::size(on_disk)
         )
         .and_then(|()| terminal.flush())
