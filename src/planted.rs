@@ -33,6 +33,8 @@ pub enum Fault {
     ShortWriteTakenAsWhole,
     HeaderCrcNotChecked,
     TrailingFileTrusted,
+    TrashEmptiedBeforeSync,
+    DeleteWithoutSync,
 }
 
 impl Fault {
@@ -62,6 +64,8 @@ impl Fault {
         Self::ShortWriteTakenAsWhole,
         Self::HeaderCrcNotChecked,
         Self::TrailingFileTrusted,
+        Self::TrashEmptiedBeforeSync,
+        Self::DeleteWithoutSync,
     ];
 }
 

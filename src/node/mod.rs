@@ -379,13 +379,8 @@ impl Node {
         }
         let mut unique = [0; 8];
         fs.random(&mut unique).disk("name the remains of", &log_dir)?;
-        let target = dir.trash.join(format!("{:016x}", u64::from_le_bytes(unique)));
-        fs.rename(&log_dir, &target).disk("move to the trash", &log_dir)?;
-        // Both: a deleted log that is back after a power cut would bring old records back.
-        if let Some(parent) = parents.first() {
-            fs.sync_dir(parent).disk("sync", parent)?;
-        }
-        fs.sync_dir(&dir.trash).disk("sync", &dir.trash)?;
+        let parent = parents.first().unwrap_or(&dir.logs);
+        dir.bury(fs, &log_dir, parent, u64::from_le_bytes(unique))?;
         // Folders that held only this log would else look like logs without records.
         for folder in parents.iter().take(parents.len() - 1) {
             if fs.remove_dir(folder).is_err() {
