@@ -20,7 +20,7 @@ if [[ -z ${PLIMSOLL:-} ]]; then
     PLIMSOLL=${CARGO_TARGET_DIR:-target}/release/plimsoll
 fi
 mkdir -p "$dir"
-data=$dir/data input=$dir/input fifo=$dir/fifo
+data=$dir/data input=$dir/input
 # What a failed run leaves is kept to be looked at.
 trap 'status=$?; [[ $status == 0 ]] && rm -rf "$dir" || echo "kept in $dir, RANDOM_SEED=$seed" >&2' EXIT
 
@@ -33,15 +33,17 @@ field() { "$PLIMSOLL" logs "$data" --json | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p
 echo "$lines lines, $kills kills, seed $seed, in $dir"
 awk -v n="$lines" 'BEGIN { pad = sprintf("%120s", ""); gsub(/ /, "x", pad)
     for (i = 0; i < n; i++) print i ":" substr(pad, 1, (i * 7919) % 61) }' > "$input"
-rm -rf "$data" "$fifo"
-mkfifo "$fifo"
+rm -rf "$data"
 "$PLIMSOLL" append "$data" lines < /dev/null > /dev/null
 
 next=0 killed=0
 for ((kill = 0; kill < kills; kill++)); do
     # Twice the share of the kills that are left; then the pipe stays open, so that only a kill ends the process.
     share=$((2 * (lines - next) / (kills - kill) + 1))
-    (tail -n +$((next + 1)) "$input" | head -n "$share"; exec sleep 600) > "$fifo" 2> /dev/null &
+    # A pipe for each process: what still writes into an old one must not reach the next.
+    fifo=$dir/fifo.$kill
+    mkfifo "$fifo"
+    ({ tail -n +$((next + 1)) "$input" | head -n "$share"; } || true; exec sleep 600) > "$fifo" 2> /dev/null &
     feeder=$!
     "$PLIMSOLL" append "$data" lines --confirm < "$fifo" > "$dir/confirmed" 2> "$dir/errors" &
     appender=$!
@@ -50,6 +52,7 @@ for ((kill = 0; kill < kills; kill++)); do
     wait "$appender" 2> /dev/null || true
     kill "$feeder" 2> /dev/null || true
     wait "$feeder" 2> /dev/null || true
+    rm "$fifo"
     killed=$((killed + 1))
     told=$(sed -n 's/^confirmed offsets [0-9]* to \([0-9]*\)$/\1/p' <(complete_lines "$dir/confirmed") | tail -n 1)
     told=$((${told:--1} + 1))

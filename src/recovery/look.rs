@@ -234,20 +234,20 @@ fn damage(file: &SegmentFile, position: u64, detail: String) -> Damage {
     Damage { file: file.path.clone(), position, offset: Some(file.name), detail: detail.into() }
 }
 
-/// Where a header is wrong, and what it says.
+/// Where a header is wrong, and what it says. A header that is whole but of another use was lost as a whole.
 fn describe(file: &SegmentFile, log: Option<LogId>, reason: &'static str) -> (u64, String) {
     let in_use = match &file.header {
         Err(error) => return (error_position(error), format!("{error}; {reason}")),
         Ok(header) => header.in_use,
     };
     match (in_use, log) {
-        (None, _) => (10, format!("state (offset 10): found spare, expected in use; {reason}")),
+        (None, _) => (0, format!("state (offset 10): found spare, expected in use; {reason}")),
         (Some(found), Some(log)) if found.base == file.name => {
             (64, format!("log identity (offset 64): found {}, expected {log}; {reason}", found.log))
         }
         (Some(found), _) => {
             let (found, expected) = (found.base, file.name);
-            (40, format!("base offset (offset 40): found {found}, expected {expected}; {reason}"))
+            (0, format!("base offset (offset 40): found {found}, expected {expected}; {reason}"))
         }
     }
 }

@@ -256,7 +256,9 @@ fn run(fs: &SimFileSystem, dice: &mut Dice, owner: &mut Owner, found: &Recovered
 
 /// A few of the lives of the test below, for a planted fault to show in.
 pub(super) fn some() {
-    (0..60).for_each(|seed| drop(live(seed, 12)));
+    for seed in 0..60 {
+        live(seed, 12);
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ pub(crate) struct Delete {
 impl Delete {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
-        if !self.yes && !(io::stdin().is_terminal() && output::is_watched()) {
+        let can_ask = io::stdin().is_terminal() && output::is_watched();
+        if !self.yes && !can_ask {
             return Err(Failure::usage(format!(
                 "deleting {} takes --yes where there is no terminal to ask on",
                 self.log
@@ -54,9 +55,9 @@ impl Delete {
             }));
         }
         output::line(format_args!(
-            "deleted {} with {} records, {} on disk",
+            "deleted {} with {}, {} on disk",
             self.log,
-            numbers::thousands(records),
+            numbers::count(records, "record"),
             numbers::size(on_disk)
         ))
     }
@@ -66,9 +67,9 @@ impl Delete {
         let mut terminal = anstream::stderr().lock();
         write!(
             terminal,
-            "Delete {} with {} records, {} on disk? [y/N] ",
+            "Delete {} with {}, {} on disk? [y/N] ",
             self.log,
-            numbers::thousands(records),
+            numbers::count(records, "record"),
             numbers::size(on_disk)
         )
         .and_then(|()| terminal.flush())

@@ -288,3 +288,68 @@ impl From<LogNameError> for Failure {
         Self::usage(error.to_string()).with("log", error.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_refusal_for_pressure_is_75_with_its_reason_and_its_hint() {
+        let limited = Limited { reason: "disk", retry_after: Duration::from_millis(1250) };
+        for failure in [Failure::from(limited.clone()), PublishError::from(limited).into()] {
+            assert_eq!(failure.exit.code(), 75);
+            assert_eq!(failure.exit.name(), "ERR_LIMITED");
+            assert_eq!(failure.message(), "ERR_LIMITED: disk, try again in 1250 ms");
+            assert_eq!(failure.fields["reason"], "disk");
+            assert_eq!(failure.fields["retry_after_ms"], 1250);
+        }
+    }
+
+    #[test]
+    fn damage_is_1_wherever_it_comes_from() {
+        let damage = Damage {
+            file: "/data/logs/a/0.seg".into(),
+            position: 8232,
+            offset: Some(plimsoll::Offset(7)),
+            detail: "field body CRC32".into(),
+        };
+        let stopped = Stopped::from(damage.clone());
+        let failures = [
+            Failure::from(damage.clone()),
+            stopped.clone().into(),
+            AppendError::from(stopped.clone()).into(),
+            ReadError::from(damage).into(),
+            CommitError { outcome: Outcome::NotWritten, reason: CommitFailure::Stopped(stopped) }
+                .into(),
+        ];
+        for failure in failures {
+            assert_eq!(failure.exit, Exit::Damage, "{}", failure.message());
+            assert!(
+                failure.message().contains("/data/logs/a/0.seg: damaged at byte 8232 (record 7)")
+            );
+            assert_eq!(
+                (&failure.fields["position"], &failure.fields["offset"]),
+                (&json!(8232), &json!(7))
+            );
+        }
+    }
+
+    #[test]
+    fn what_else_stops_a_log_is_no_damage() {
+        for stopped in [
+            Stopped::ReadOnly(Arc::from("why")),
+            Stopped::Failed(Arc::from("why")),
+            Stopped::Closed,
+        ] {
+            assert_eq!(Failure::from(stopped).exit.code(), 3);
+        }
+    }
+
+    #[test]
+    fn a_reader_of_the_output_that_has_gone_is_not_worth_a_word() {
+        assert!(Failure::output(&io::ErrorKind::BrokenPipe.into()).and("more").is_quiet());
+        assert!(!Failure::output(&io::ErrorKind::StorageFull.into()).is_quiet());
+    }
+}

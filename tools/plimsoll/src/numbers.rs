@@ -13,6 +13,14 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
+/// `1 record`, `12,345 records`.
+pub(crate) fn count(number: u64, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{} {one}s", thousands(number)),
+    }
+}
+
 /// `512 B`, `1.2 MiB`; one decimal below 100 of a unit.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -49,10 +49,9 @@ impl Truncate {
                 "segments_freed": done.segments_freed, "bytes_freed": done.bytes_freed,
             }));
         }
-        let segments = if done.segments_freed == 1 { "segment" } else { "segments" };
         output::line(format_args!(
-            "freed {} {segments}, {}; {} begins at offset {}",
-            numbers::thousands(done.segments_freed),
+            "freed {}, {}; {} begins at offset {}",
+            numbers::count(done.segments_freed, "segment"),
             numbers::size(done.bytes_freed),
             self.log,
             done.head

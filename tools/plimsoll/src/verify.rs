@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::inspect::{finding_json, settle, style, verdict};
-use crate::numbers::{rate, size, thousands};
+use crate::numbers::{count, rate, size};
 use crate::output;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -93,10 +93,6 @@ fn print_rest(report: &VerifyReport) -> Result<(), Failure> {
 }
 
 fn print_sum(report: &VerifyReport, seconds: f64) -> Result<(), Failure> {
-    let count = |number: u64, one: &str| match number {
-        1 => format!("1 {one}"),
-        number => format!("{} {one}s", thousands(number)),
-    };
     let outcome = output::styled(style(report.outcome), report.outcome);
     output::line(format_args!(
         "verified {}, {}, {}, {} at {}/s: {outcome}",

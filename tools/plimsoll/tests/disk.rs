@@ -1,4 +1,11 @@
 //! Directories and disks that are not as they should be: each has a message of its own.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "not the engine: a test plants files, waits, and panics when it fails"
+)]
 #![allow(non_snake_case, reason = "tests are named for the case they hold")]
 
 mod support;

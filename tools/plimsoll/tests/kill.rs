@@ -1,4 +1,11 @@
 //! Processes that die or are told to end, at any moment: what was confirmed stays, nothing comes twice.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "not the engine: a test plants files, waits, and panics when it fails"
+)]
 #![allow(non_snake_case, reason = "tests are named for the case they hold")]
 
 mod support;

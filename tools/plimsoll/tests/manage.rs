@@ -1,4 +1,11 @@
 //! `plimsoll logs`, `truncate` and `delete`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "not the engine: a test plants files, waits, and panics when it fails"
+)]
 
 mod support;
 

@@ -13,7 +13,9 @@ use crate::output;
 use anstyle::Style;
 use clap::Args;
 use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
-use plimsoll::inspect::{self as engine, Depth, Finding, Outcome, Role, SegmentReport, Which};
+use plimsoll::inspect::{
+    self as engine, Depth, Finding, Outcome, Role, SegmentEntry, SegmentReport, Which,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -92,10 +94,10 @@ impl Inspect {
                 return Err(Failure::usage(sentence).with("field", "--hex"));
             };
             // The last file that begins at or before it, whatever is known of it.
-            let own = report.segments.iter().filter(|entry| {
+            let own = |entry: &&SegmentEntry| {
                 entry.base <= offset && matches!(entry.role, Role::Segment | Role::BehindDamage)
-            });
-            let Some(entry) = own.last() else {
+            };
+            let Some(entry) = report.segments.iter().rfind(own) else {
                 let sentence = format!("{}: holds no record {offset}", self.path.display());
                 return Err(Failure::new(Exit::Io, sentence).with("offset", offset.0));
             };

@@ -2,7 +2,7 @@
 
 use crate::bytes_json::time;
 use crate::failure::Failure;
-use crate::numbers::{size, thousands};
+use crate::numbers::{count, size, thousands};
 use crate::output;
 use plimsoll::Offset;
 use plimsoll::format::header::{Header, InUse};
@@ -135,10 +135,7 @@ fn record_lines(report: &SegmentReport, out: &mut Vec<Line>) {
         out.push(("damage", format!("{} ranges more", thousands(more))));
     }
     if records.cut_off > 0 {
-        out.push((
-            "cut off",
-            format!("{} valid records behind the end", thousands(records.cut_off)),
-        ));
+        out.push(("cut off", format!("{} behind the end", count(records.cut_off, "valid record"))));
     }
 }
 
@@ -172,8 +169,8 @@ fn beyond_lines(beyond: &Beyond, out: &mut Vec<Line>) {
     for leftover in &beyond.leftovers {
         let Leftover { generation, records, bytes, .. } = leftover;
         parts.push(format!(
-            "{} records of an earlier use, generation {} ({})",
-            thousands(*records),
+            "{} of an earlier use, generation {} ({})",
+            count(*records, "record"),
             generation.get(),
             size(*bytes)
         ));
@@ -183,8 +180,8 @@ fn beyond_lines(beyond: &Beyond, out: &mut Vec<Line>) {
     }
     out.push(("beyond", format!("{len}: {}", parts.join(", "))));
     if beyond.own_places > 0 {
-        let places = thousands(beyond.own_places);
-        out.push(("beyond", format!("{places} places that the next start zeroes")));
+        let places = count(beyond.own_places, "place");
+        out.push(("beyond", format!("{places} for the next start to zero")));
     }
 }
 

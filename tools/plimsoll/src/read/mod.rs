@@ -4,9 +4,9 @@ mod print;
 mod since;
 
 use crate::failure::Failure;
-use crate::output;
 use crate::signals::Interrupt;
 use crate::view::{self, NoRecord, Records, Store, Unsettled, View};
+use crate::{numbers, output};
 use clap::Args;
 use plimsoll::{LogName, Offset};
 use print::Form;
@@ -90,16 +90,22 @@ impl Read {
 
     /// Tells how many records are there that are not printed.
     fn note_hidden(&self, view: &View, why: Unsettled) {
-        let hidden = match (view.hidden(), view.unconfirmed()) {
-            (0, 0) => return,
-            (0, shown) => format!("the last {shown} records of {} are {}", self.log, why.reason()),
-            (hidden, _) => format!(
-                "{hidden} more records of {} are {}; --unconfirmed shows them too",
-                self.log,
-                why.reason()
-            ),
-        };
-        output::note(hidden);
+        let (log, why) = (&self.log, why.reason());
+        let are = |count: u64| if count == 1 { "is" } else { "are" };
+        match (view.hidden(), view.unconfirmed()) {
+            (0, 0) => {}
+            (0, shown) => {
+                let records = numbers::count(shown, "record");
+                output::note(format_args!("{log}: {records} at the end {} {why}", are(shown)));
+            }
+            (hidden, _) => {
+                let records = numbers::count(hidden, "more record");
+                let are = are(hidden);
+                output::note(format_args!(
+                    "{log}: {records} {are} {why}; --unconfirmed shows what is there"
+                ));
+            }
+        }
     }
 
     fn print(

@@ -22,7 +22,7 @@ impl Unsettled {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::BeingWritten => "still being written",
-            Self::NotRecovered => "not known to be durable, as the log cannot be recovered here",
+            Self::NotRecovered => "not known to be durable, and cannot be made durable here",
         }
     }
 }

@@ -1,6 +1,12 @@
 //! Runs the real command.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "not the engine: a test plants files, waits, and panics when it fails"
+)]
 #![allow(dead_code, reason = "each test binary uses a part")]
-#![allow(clippy::disallowed_methods, reason = "not the engine: tests plant files and wait")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
