@@ -115,6 +115,33 @@ pub(super) fn look_once(fs: &dyn FileSystem, dir: &Path) -> Result<Look, Recover
     Ok(look)
 }
 
+/// A file of a log and what recovery makes of it.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The base offset in its name.
+    pub(crate) name: Offset,
+    pub(crate) path: PathBuf,
+    pub(crate) header: Result<header::Header, HeaderError>,
+    pub(crate) verdict: Verdict,
+}
+
+/// Judges each file of a log by itself, for repair, which goes on behind damage. `log` is the log's identity, where the
+/// caller knows better than its oldest file; gives the identity by which was judged.
+pub(crate) fn judge(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    log: Option<LogId>,
+) -> Result<(Vec<Judged>, Option<LogId>), RecoverError> {
+    let mut gathered = scan::gather(fs, dir)?;
+    gathered.log = log.or(gathered.log);
+    let verdicts = verdicts(fs, &gathered, &mut 0)?;
+    let judged = gathered.files.into_iter().zip(verdicts).map(|(file, verdict)| {
+        let SegmentFile { name, path, header } = file;
+        Judged { name, path, header, verdict }
+    });
+    Ok((judged.collect(), gathered.log))
+}
+
 /// The damage at the end of `segment`, if the end is that.
 pub(super) fn tail_damage(segment: &SegmentInfo, tail: &TailFacts) -> Option<Damage> {
     let reason = tail.damage?;

@@ -31,7 +31,9 @@ mod verify;
 mod zero;
 
 pub use beyond::{Beyond, Claim};
+pub(crate) use decide::Verdict;
 pub use error::RecoverError;
+pub(crate) use look::{Judged, judge};
 pub use look::{Look, Trailing, TrailingFate, look};
 pub use restore::recover;
 pub use tail::{Boundary, TailFacts};
