@@ -211,8 +211,15 @@ impl Shared {
     /// Moves a spare to its name in the log and makes that durable, in both directories: a name that is only in the
     /// cache is gone after a power cut, and with it every record that was confirmed in the file.
     fn name(&self, path: &std::path::Path, spare: &std::path::Path) -> Result<(), Failed> {
-        let renamed = self.fs.rename(spare, path).disk("rename a spare to", path);
-        renamed.map_err(Failed::untouched)?;
+        if let Err(error) = self.fs.rename(spare, path) {
+            // Where the answer does not prove that nothing was done, the name may be there: healing replaces it.
+            let refused = matches!(
+                error.raw_os_error(),
+                Some(libc::ENOSPC | libc::EDQUOT | libc::EXDEV | libc::EROFS | libc::EACCES)
+            );
+            let error = DiskError::new("rename a spare to", path, error);
+            return Err(if refused { Failed::untouched(error) } else { Failed::named(error) });
+        }
         if !planted::is(Fault::FirstCommitWithoutDirectory) {
             let synced = self.fs.sync_dir(&self.dir).disk("sync", &self.dir);
             synced.map_err(Failed::named)?;

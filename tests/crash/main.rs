@@ -1,0 +1,74 @@
+//! Crashes at every operation of the simulated file system, and checks of what is left against an oracle.
+//!
+//! `PLIMSOLL_CRASH_FULL=1` tries every second crash too; a failing state is printed with what replays it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "not the engine: a test"
+)]
+
+mod explore;
+mod oracle;
+mod scripts;
+mod world;
+
+use explore::must_hold;
+use scripts::plan;
+
+macro_rules! plans {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                must_hold(plan(stringify!($name)));
+            }
+        )*
+
+        #[test]
+        fn every_plan_is_tried() {
+            let tried = [$(stringify!($name)),*];
+            for plan in scripts::PLANS {
+                assert!(tried.contains(&plan.name), "plan {} is not tried", plan.name);
+            }
+        }
+    };
+}
+
+plans! {
+    append_first
+    append_single
+    append_batch
+    append_shared
+    roll_batch
+    roll_single
+    truncate
+    truncate_staged
+    delete
+    idle_checkpoint
+    close
+    recovery_of_a_torn_batch
+    recovery_of_a_roll
+    heal_write
+    heal_short_write
+    heal_sync
+    heal_sync_that_reached_some
+    heal_in_a_roll
+    heal_rename
+    heal_rename_that_was_done
+    heal_dir_sync
+    heal_spares_dir_sync
+    heal_checkpoint_sync
+    heal_in_place
+    heal_at_open
+}
+
+/// Replays what a failing test printed.
+#[test]
+fn replay() {
+    let Ok(how) = std::env::var("PLIMSOLL_CRASH_REPLAY") else { return };
+    let words: Vec<&str> = how.split_whitespace().collect();
+    let (name, rest) = words.split_first().expect("the name of a plan");
+    explore::replay(&plan(name), rest).expect("a point and a crash");
+}

@@ -1,0 +1,368 @@
+//! One simulated machine with a node on it, driven in one thread. Whatever the engine answers goes to the oracle.
+
+use super::oracle::{Oracle, Shown, View};
+use plimsoll::clock::ManualClock;
+use plimsoll::error::{AppendError, CommitError, Outcome, PublishError};
+use plimsoll::format::layout::{self, ClassSizes};
+use plimsoll::fs::FileSystem;
+use plimsoll::fs::sim::{Fault, SimFileSystem};
+use plimsoll::permit::{Decision, Gate};
+use plimsoll::{
+    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const DATA: &str = "/data";
+
+/// Small enough that a few records fill a file: room for 4, 8 and 24 KiB of records.
+pub(crate) const SIZES: ClassSizes = ClassSizes { tiny: 12288, small: 16384, main: 32768 };
+
+/// A batch that is staged.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    batch: usize,
+    ticket: Ticket,
+}
+
+/// See the top of the file. Once the process is dead every call does nothing.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) fs: SimFileSystem,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) oracle: Oracle,
+    /// Errors are expected, as something is being broken.
+    pub(crate) faulty: bool,
+    node: Option<Node>,
+    logs: BTreeMap<String, Log>,
+}
+
+fn name(log: &str) -> LogName {
+    LogName::new(log).unwrap()
+}
+
+impl World {
+    /// A machine with an empty data directory of these class sizes.
+    pub(crate) fn new(seed: u64, sizes: ClassSizes) -> Self {
+        let fs = SimFileSystem::new(seed);
+        fs.prepare_dir(DATA).unwrap();
+        let layout = Path::new(DATA).join("LAYOUT");
+        let file = fs.create(&layout).unwrap();
+        file.write_at(0, layout::encode(&sizes).as_bytes()).unwrap();
+        file.sync().unwrap();
+        fs.sync_dir(Path::new(DATA)).unwrap();
+        drop(file);
+        Self::of(fs, Oracle::default())
+    }
+
+    fn of(fs: SimFileSystem, oracle: Oracle) -> Self {
+        let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+        Self { fs, clock, oracle, faulty: false, node: None, logs: BTreeMap::new() }
+    }
+
+    /// A copy of the machine without its process.
+    pub(crate) fn fork(&self) -> Self {
+        Self { faulty: self.faulty, ..Self::of(self.fs.fork(), self.oracle.clone()) }
+    }
+
+    pub(crate) fn dead(&self) -> bool {
+        self.fs.is_dead()
+    }
+
+    /// Forgets the node without closing it.
+    pub(crate) fn abandon(&mut self) {
+        self.logs.clear();
+        self.node = None;
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        self.node.as_ref().expect("the node was started")
+    }
+
+    pub(crate) fn log(&self, log: &str) -> &Log {
+        self.logs.get(log).unwrap_or_else(|| panic!("log {log} is not open"))
+    }
+
+    /// Starts a node. One thread does everything.
+    pub(crate) fn start(&mut self) {
+        self.start_with(NodeOptions::default());
+    }
+
+    pub(crate) fn start_with(&mut self, options: NodeOptions) {
+        self.abandon();
+        if self.dead() {
+            return;
+        }
+        self.oracle.begin_life();
+        let node = Node::builder(DATA)
+            .options(options)
+            .file_system(Arc::new(self.fs.process()))
+            .clock(Arc::clone(&self.clock) as Arc<dyn plimsoll::clock::Clock>)
+            .without_threads()
+            .open();
+        match node {
+            Ok(node) => self.node = Some(node),
+            Err(error) => self.expect_error("the node starts", &error),
+        }
+    }
+
+    /// An error is a fault of the engine unless the process died or something was broken on purpose.
+    fn expect_error(&self, what: &str, error: &dyn std::fmt::Display) {
+        assert!(self.dead() || self.faulty, "nothing is broken, but {what}: {error}");
+    }
+
+    fn up(&self) -> bool {
+        !self.dead() && self.node.is_some()
+    }
+
+    pub(crate) fn open(&mut self, log: &str) {
+        self.open_with(log, LogOptions::default());
+    }
+
+    pub(crate) fn open_with(&mut self, log: &str, options: LogOptions) {
+        if !self.up() {
+            return;
+        }
+        self.oracle.opening(log);
+        match self.node().open_log(&name(log), options) {
+            Ok(open) => {
+                // A log that is open for reading only may have a name that is not durable.
+                if !self.dead() && open.stopped().is_none() {
+                    self.oracle.opened(log);
+                }
+                self.logs.insert(log.to_owned(), open);
+            }
+            Err(error) => self.expect_error("opening fails", &error),
+        }
+    }
+
+    fn has(&self, log: &str) -> bool {
+        !self.dead() && self.logs.contains_key(log)
+    }
+
+    /// Appends a batch of records that take `lens` bytes each, and waits. Says whether it was confirmed.
+    pub(crate) fn append(&mut self, log: &str, lens: &[usize]) -> bool {
+        self.stage(log, lens).is_some_and(|staged| self.settle(staged))
+    }
+
+    /// As [`World::append`], where it must be confirmed whatever went wrong before.
+    pub(crate) fn must_append(&mut self, log: &str, lens: &[usize]) {
+        let confirmed = self.append(log, lens);
+        assert!(confirmed || self.dead(), "log {log} does not go on");
+    }
+
+    /// As [`World::append`], where something was broken so that it cannot be.
+    pub(crate) fn must_fail(&mut self, log: &str, lens: &[usize]) {
+        let confirmed = self.append(log, lens);
+        assert!(!confirmed || self.dead(), "log {log}: a broken append was confirmed");
+    }
+
+    /// Breaks something. From here on errors are expected.
+    pub(crate) fn inject(&mut self, fault: Fault) {
+        self.faulty = true;
+        self.fs.inject(fault);
+    }
+
+    /// Mends what was broken.
+    pub(crate) fn mend(&mut self) {
+        self.fs.clear_faults();
+    }
+
+    /// Stages a batch and does not wait.
+    pub(crate) fn stage(&mut self, log: &str, lens: &[usize]) -> Option<Staged> {
+        if !self.has(log) {
+            return None;
+        }
+        let batch = self.oracle.appending(log, lens);
+        self.stage_batch(log, batch)
+    }
+
+    /// Stages what the oracle has made.
+    pub(crate) fn stage_batch(&mut self, log: &str, batch: usize) -> Option<Staged> {
+        let records = self.oracle.batch(batch);
+        let new: Vec<_> =
+            records.iter().map(|(headers, payload)| NewRecord { headers, payload }).collect();
+        let bytes = records.iter().map(|(headers, payload)| (headers.len() + payload.len()) as u64);
+        let Decision::Admit(permit) =
+            self.node().admission().decide(WriteClass::Publish, bytes.sum())
+        else {
+            panic!("the gate is open")
+        };
+        match self.log(log).append(permit, &new) {
+            Ok(ticket) => Some(Staged { batch, ticket }),
+            Err(error) => {
+                self.refused(batch, &error);
+                None
+            }
+        }
+    }
+
+    fn refused(&mut self, batch: usize, error: &AppendError) {
+        self.expect_error("an append is refused", error);
+        self.answered(batch, PublishError::Append(error.clone()).outcome());
+    }
+
+    fn answered(&mut self, batch: usize, outcome: Outcome) {
+        // What a dead process says nobody hears.
+        if !self.dead() {
+            self.oracle.refused(batch, outcome);
+        }
+    }
+
+    /// Waits for a staged batch. Says whether it was confirmed.
+    pub(crate) fn settle(&mut self, staged: Staged) -> bool {
+        let Staged { batch, ticket } = staged;
+        let answer: Result<_, CommitError> = ticket.wait();
+        match answer {
+            Ok(appended) => {
+                self.oracle.confirmed(batch, appended.first.0);
+                true
+            }
+            Err(error) => {
+                self.expect_error("a commit fails", &error);
+                self.answered(batch, error.outcome);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, log: &str, before: u64) {
+        if !self.has(log) {
+            return;
+        }
+        self.oracle.truncating(log, before);
+        match self.log(log).truncate_before(Offset(before)) {
+            Ok(done) => self.oracle.truncated(log, done.head.0),
+            Err(error) => self.expect_error("a truncation fails", &error),
+        }
+    }
+
+    /// Truncates as much as can be.
+    pub(crate) fn truncate_all(&mut self, log: &str) {
+        if self.has(log) {
+            self.truncate(log, self.log(log).durable().0);
+        }
+    }
+
+    pub(crate) fn delete(&mut self, log: &str) {
+        if !self.up() {
+            return;
+        }
+        self.oracle.deleting(log);
+        let deleted = self.node().delete_log(&name(log));
+        self.logs.remove(log);
+        match deleted {
+            Ok(()) => self.oracle.deleted(log),
+            Err(error) => self.expect_error("a deletion fails", &error),
+        }
+    }
+
+    /// Ten quiet seconds, and the worker's turn.
+    pub(crate) fn idle(&mut self) {
+        if self.up() {
+            self.clock.advance(Duration::from_secs(11));
+            while self.node().step() {}
+        }
+    }
+
+    /// What the node's threads would do now.
+    pub(crate) fn work(&mut self) {
+        if self.up() {
+            while self.node().step() {}
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.logs.clear();
+        let Some(node) = self.node.take().filter(|_| !self.dead()) else { return };
+        if let Err(error) = node.close() {
+            self.expect_error("closing fails", &error);
+        }
+    }
+
+    /// Reads a log from its head to its end.
+    pub(crate) fn view(&self, log: &str) -> Option<View> {
+        let open = self.log(log);
+        let (head, next) = (open.head(), open.durable());
+        let mut records = Vec::new();
+        let mut take = || -> Result<(), plimsoll::error::ReadError> {
+            let mut reader = open.read_from(head)?;
+            while let Some(record) = reader.next()? {
+                let offset = record.offset.0;
+                records.push(Shown { offset, headers: record.headers, payload: record.payload });
+            }
+            Ok(())
+        };
+        if let Err(error) = take() {
+            assert!(self.dead(), "I4: log {log} cannot be read: {error}");
+            return None;
+        }
+        Some(View { head: head.0, next: next.0, records })
+    }
+
+    /// Reads a log and checks what it shows.
+    pub(crate) fn read(&mut self, log: &str) {
+        if self.has(log)
+            && let Some(view) = self.view(log)
+        {
+            self.oracle.check(log, &view);
+        }
+    }
+
+    /// Starts the node after a crash, opens every log there is, and checks what they show. The process may die on the
+    /// way.
+    pub(crate) fn recover(&mut self) {
+        self.start();
+        if !self.up() {
+            return;
+        }
+        let names = match self.node().logs() {
+            Ok(names) => names,
+            Err(error) => return self.expect_error("the logs cannot be listed", &error),
+        };
+        let names: Vec<String> = names.iter().map(|name| name.as_str().to_owned()).collect();
+        self.oracle.check_names(&names);
+        for log in names.iter().filter(|log| self.oracle.knows(log)).cloned().collect::<Vec<_>>() {
+            let log = &log;
+            self.open_with(log, existing());
+            if !self.has(log) {
+                return;
+            }
+            if let Some(why) = self.log(log).stopped() {
+                assert!(
+                    self.dead() || self.faulty,
+                    "I4: after a crash log {log} is not open: {why}"
+                );
+            }
+            self.read(log);
+        }
+        if !self.dead() {
+            self.check_files();
+        }
+    }
+
+    /// I6: every file is in exactly one place, and nothing is left over after a start.
+    pub(crate) fn check_files(&self) {
+        let mut expected: Vec<String> =
+            ["LAYOUT", "LOCK"].iter().map(|file| format!("{DATA}/{file}")).collect();
+        for (name, log) in &self.logs {
+            let files = log.segments().into_iter().map(|segment| {
+                let file = plimsoll::format::name::segment_file(segment.base);
+                format!("{DATA}/logs/{name}/{file}")
+            });
+            expected.extend(files);
+        }
+        expected.sort();
+        let found: Vec<String> =
+            self.fs.files().iter().map(|path| path.display().to_string()).collect();
+        assert_eq!(found, expected, "I6: files on disk, and those that belong to something");
+    }
+}
+
+fn existing() -> LogOptions {
+    let mut options = LogOptions::default();
+    options.create = false;
+    options
+}
