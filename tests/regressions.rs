@@ -4,7 +4,10 @@
 //! more. `PLIMSOLL_RANDOM_INPUTS` sets how many random inputs are tried, from `PLIMSOLL_RANDOM_SEED` on.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 #![allow(clippy::cast_possible_truncation, reason = "bytes made from numbers")]
-#![allow(unreachable_pub, reason = "what is shared with the fuzz targets is a module of a library there")]
+#![allow(
+    unreachable_pub,
+    reason = "what is shared with the fuzz targets is a module of a library there"
+)]
 
 #[path = "../fuzz/src/operations.rs"]
 mod operations;
