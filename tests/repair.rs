@@ -647,3 +647,37 @@ fn any_damage_can_be_repaired_and_no_undamaged_record_is_lost() {
         assert!(next >= 30 || !vouched, "round {round}: {next}, {hit:?}");
     }
 }
+
+#[test]
+fn carried_records_take_the_smallest_class_that_holds_them() {
+    let fs = SimFileSystem::new(1);
+    let at = three(&fs);
+    let sizes = plimsoll::format::layout::ClassSizes::from_main(1 << 24);
+    let text = plimsoll::format::layout::encode(&sizes);
+    put(&fs, Path::new("/data/LAYOUT"), text.as_bytes());
+    fs.flip(path(10), at[1][4] + 35, 1).unwrap();
+    run(&fs).unwrap();
+    assert_eq!(fs.metadata(&path(15)).unwrap().len, sizes.tiny);
+    assert_eq!(verify(&fs), Outcome::Clean);
+}
+
+#[test]
+fn hundreds_of_breaks_in_one_file_are_repaired_and_a_second_repair_finds_nothing() {
+    let fs = SimFileSystem::new(1);
+    for name in ["logs/a", "spares", "trash", "quarantine"] {
+        fs.prepare_dir(Path::new(DATA).join(name)).unwrap();
+    }
+    let sizes = plimsoll::format::layout::ClassSizes::from_main(1 << 24);
+    put(&fs, Path::new("/data/LAYOUT"), plimsoll::format::layout::encode(&sizes).as_bytes());
+    let (mut image, positions) = segment(&header(2, LOG, 0, 0), 120);
+    image.checkpoint();
+    put(&fs, &path(0), &image.bytes);
+    for offset in (1..119).step_by(2) {
+        fs.flip(path(0), positions[offset] + 33, 1).unwrap();
+    }
+    run(&fs).unwrap();
+    let expected: Vec<u64> = (0..119).step_by(2).chain([119]).collect();
+    assert_eq!(read(&fs).0, expected);
+    assert!(repair::plan(&fs, Path::new(DATA), None).unwrap().is_empty());
+    assert_eq!(append(&fs), 120);
+}

@@ -3,14 +3,17 @@
 use super::plan::say;
 use super::weigh::{Fate, Own, Weighed};
 use super::{Carried, LogPlan, NewSegment, Sizes, Step};
-use crate::format::RECORDS_POSITION;
 use crate::format::header::{Header, InUse, Origin};
 use crate::format::layout;
 use crate::format::record::HEADER_LEN;
+use crate::format::{NO_BASE, RECORDS_POSITION};
 use crate::inspect::Gap;
 use crate::inspect::pieces::Piece;
 use crate::types::{Offset, SizeClass};
 use std::path::PathBuf;
+
+/// The last offset that can be a base.
+const OFFSET_MAX: Offset = Offset(NO_BASE - 1);
 
 /// A segment of the log as it is to be.
 struct Element {
@@ -142,7 +145,7 @@ impl<'a> Chain<'a> {
     }
 
     fn carried(&self, own: &Own, piece: &Piece, count: u64) -> Kind {
-        let (class, capacity) = self.size_of(own);
+        let (class, capacity) = self.size_for(own, piece.to - piece.from);
         let records = Carried {
             from: own.path.clone(),
             position: piece.from,
@@ -158,16 +161,14 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// A size that holds all that the file held.
-    fn size_of(&self, own: &Own) -> (SizeClass, u64) {
-        let capacity = own.header.capacity;
+    /// The smallest class that holds the records: a file with many damages must not cost its size for each of them.
+    fn size_for(&self, own: &Own, bytes: u64) -> (SizeClass, u64) {
+        let needed = RECORDS_POSITION + bytes;
         let of_layout = self.sizes.and_then(|sizes| {
-            SizeClass::ALL
-                .into_iter()
-                .find(|class| sizes.of(*class) >= capacity)
-                .map(|class| (class, sizes.of(class)))
+            let fits = |class: &SizeClass| sizes.of(*class) >= needed;
+            SizeClass::ALL.into_iter().find(fits).map(|class| (class, sizes.of(class)))
         });
-        of_layout.unwrap_or((own.header.class, capacity))
+        of_layout.unwrap_or((own.header.class, own.header.capacity))
     }
 
     /// A new last segment without records.
@@ -177,6 +178,7 @@ impl<'a> Chain<'a> {
             .or(like.map(|own| (own.header.class, own.header.capacity)))
             .unwrap_or((SizeClass::Tiny, layout::TINY_MIN));
         let previous_millis = like.map_or(0, |own| own.in_use.previous_millis);
+        let base = base.min(OFFSET_MAX);
         let kind = Kind::New { class, capacity, previous_millis, records: None };
         self.elements.push(Element { base, end: base, kind });
     }

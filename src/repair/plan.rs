@@ -1,7 +1,7 @@
 //! Which logs there are, and what is to be done to each. Changes nothing.
 
 use super::chain::Chain;
-use super::weigh::weigh;
+use super::weigh::{Fate, Weighed, weigh};
 use super::{LogPlan, Plan, RepairError, Sizes};
 use crate::error::{DiskContext, DiskError};
 use crate::format::BLOCK_LEN;
@@ -108,6 +108,13 @@ pub(super) fn plan_log(
         let weighed_file =
             weigh(fs, file, limit, sizes, &mut plan, &mut millis).disk("read", &file.path)?;
         weighed.push(weighed_file);
+    }
+    // Each run of records between two breaks would be a file.
+    let broken = |file: &&Weighed| matches!(&file.fate, Fate::Own(own) if own.found.more);
+    if let Some(file) = weighed.iter().find(broken) {
+        let path = file.path.display();
+        plan.refused = Some(format!("{path} is broken in more than 4096 places: restore it"));
+        return Ok(plan);
     }
     Chain::new(&mut plan, sizes).build(&weighed);
     Ok(plan)
