@@ -52,6 +52,7 @@ pub mod permit;
 pub mod planted;
 mod pool;
 pub mod recovery;
+pub mod repair;
 pub mod segment;
 pub mod types;
 

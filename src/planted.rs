@@ -14,6 +14,7 @@ pub enum Fault {
     StopTakenForEnd,
     ZeroingLeftOut,
     ZeroingOnlyValidRecords,
+    SettlingNotMarked,
     FirstCommitWithoutHeader,
     FirstCommitWithoutDirectory,
     FirstCommitWithoutSparesDirectory,
@@ -32,6 +33,8 @@ pub enum Fault {
     ShortWriteTakenAsWhole,
     HeaderCrcNotChecked,
     TrailingFileTrusted,
+    TrashEmptiedBeforeSync,
+    DeleteWithoutSync,
 }
 
 impl Fault {
@@ -42,6 +45,7 @@ impl Fault {
         Self::StopTakenForEnd,
         Self::ZeroingLeftOut,
         Self::ZeroingOnlyValidRecords,
+        Self::SettlingNotMarked,
         Self::FirstCommitWithoutHeader,
         Self::FirstCommitWithoutDirectory,
         Self::FirstCommitWithoutSparesDirectory,
@@ -60,6 +64,8 @@ impl Fault {
         Self::ShortWriteTakenAsWhole,
         Self::HeaderCrcNotChecked,
         Self::TrailingFileTrusted,
+        Self::TrashEmptiedBeforeSync,
+        Self::DeleteWithoutSync,
     ];
 }
 

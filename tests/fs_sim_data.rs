@@ -221,6 +221,21 @@ fn fs_eviction_after_a_failed_sync_shows_the_disk() {
 }
 
 #[test]
+fn fs_a_page_that_a_failed_sync_lost_goes_to_the_disk_with_its_next_write() {
+    let (fs, file) = durable_file(&[1; 4096]);
+    file.write_at(0, &[2; 4096]).unwrap();
+    fs.inject(Fault::nth(OpKind::Sync, 0, What::Errno(libc::EIO)));
+    file.sync().unwrap_err();
+    file.write_at(0, &[3; 10]).unwrap();
+    let world = fs.fork();
+    world.power_cut(&mut AllPersisted);
+    let bytes = world.cached(PATH).unwrap();
+    assert_eq!((bytes[0], bytes[10], bytes[512], bytes[4095]), (3, 2, 2, 2));
+    fs.power_cut(&mut NothingPersisted);
+    assert_eq!(fs.cached(PATH).unwrap(), [1; 4096]);
+}
+
+#[test]
 fn fs_a_failed_sync_may_have_reached_the_disk_in_part() {
     for (reached, first) in [(Reached::Nothing, 1), (Reached::Everything, 2)] {
         let (fs, file) = durable_file(&[1; 4096]);

@@ -478,6 +478,13 @@ fn fs_the_fingerprint_tells_images_apart() {
     let image = fs.fingerprint();
     file.write_at(0, &[0; 5000]).unwrap();
     assert_eq!(fs.fingerprint(), image, "zeroes written are zeroes");
+    for position in [0, 9000] {
+        let image = fs.fingerprint();
+        fs.flip("/d/fil", position, 1).unwrap();
+        assert_ne!(fs.fingerprint(), image, "a flip at {position} shows");
+        fs.flip("/d/fil", position, 1).unwrap();
+        assert_eq!(fs.fingerprint(), image, "and flipped back it does not");
+    }
 }
 
 /// The pattern that the crash tests use: crash at each operation, every outcome of the cut.

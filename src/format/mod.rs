@@ -24,6 +24,12 @@ pub const SECTOR_LEN: usize = 512;
 /// Where the checkpoint block stands.
 pub const CHECKPOINT_POSITION: u64 = 4096;
 
+/// Where a recovery that changes a file says so before it does; in the header block, behind what a header takes.
+pub const SETTLING_POSITION: u64 = SECTOR_LEN as u64;
+
+/// What stands there from before the first change until all of them are durable.
+pub const SETTLING: [u8; 8] = *b"PLIMSETL";
+
 /// Where the first record stands.
 pub const RECORDS_POSITION: u64 = 8192;
 

@@ -1,5 +1,7 @@
 //! The real file system, through Linux system calls.
-
+//!
+//! `write_and_sync` stays as the trait provides it: one `pwrite` for each part, then one `fdatasync`.
+#![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
 #![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
 
 use super::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};

@@ -16,7 +16,7 @@ const STEP: usize = 8;
 const _: () = assert!(STEP as u64 == RECORD_ALIGN);
 
 /// What is known of the records of one use of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) key: Key,
     pub(crate) generation: Generation,

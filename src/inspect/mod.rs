@@ -4,19 +4,19 @@
 //! told apart from damage by looking again.
 
 mod annotate;
-mod cursor;
+pub(crate) mod cursor;
 mod leftovers;
 mod log;
 mod node;
 mod outcome;
-mod pieces;
+pub(crate) mod pieces;
 mod read;
 mod records;
-mod segment;
-mod tree;
+pub(crate) mod segment;
+pub(crate) mod tree;
 mod twins;
 mod verify;
-mod window;
+pub(crate) mod window;
 
 pub use annotate::{Field, checkpoint_fields, header_fields};
 pub use leftovers::{Beyond, Leftover};

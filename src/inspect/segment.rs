@@ -339,6 +339,7 @@ fn look(
             report.unreadable = cursor.window().unreadable().to_vec();
         }
     }
+    note_missing_length(sealed, report);
     for range in report.unreadable.clone() {
         let detail = format!("up to byte {} the device gives: {}", range.to, range.error);
         report.say(Outcome::Damaged, Some(range.from), None, detail);
@@ -359,10 +360,6 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
             return;
         }
     };
-    if report.file_len < header.capacity {
-        let detail = format!("the file ends here, its header says {} bytes", header.capacity);
-        report.say(Outcome::Damaged, Some(report.file_len), None, detail);
-    }
     if report.file_len > header.capacity {
         let detail =
             format!("{} bytes more than the header says", report.file_len - header.capacity);
@@ -378,6 +375,20 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
     if let CheckpointView::Valid(checkpoint) = &report.checkpoint {
         report.vouched = Some((checkpoint.position, VouchedBy::Checkpoint));
     }
+}
+
+/// A file has its full length, durable, before it is used, so no crash makes a short one. What was in the rest nobody
+/// can tell, unless the next segment says that all is there.
+fn note_missing_length(sealed: Option<Offset>, report: &mut SegmentReport) {
+    let Ok(header) = report.header else { return };
+    if report.file_len >= header.capacity {
+        return;
+    }
+    let whole = header.in_use.is_none()
+        || sealed.is_some_and(|end| report.records.next >= Some(end) && report.damage_count == 0);
+    let outcome = if whole { Outcome::Clean } else { Outcome::Damaged };
+    let detail = format!("the file ends here, its header says {} bytes", header.capacity);
+    report.say(outcome, Some(report.file_len), None, detail);
 }
 
 fn view_checkpoint(head: &[u8], header: &Header) -> CheckpointView {

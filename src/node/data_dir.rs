@@ -7,6 +7,7 @@ use crate::format::layout::{self, ClassSizes, LayoutError};
 use crate::format::name::{LogName, parse_segment_file};
 use crate::format::{LAYOUT_VERSION, SECTOR_LEN};
 use crate::fs::{DirEntry, FileKind, FileSystem, Lock, Write};
+use crate::planted::{self, Fault};
 use crate::pool::PlainSource;
 use crate::segment::SegmentSource;
 use crate::types::SizeClass;
@@ -22,9 +23,13 @@ pub(super) struct DataDir {
     pub(super) trash: PathBuf,
     pub(super) source: Arc<dyn SegmentSource>,
     lock: Mutex<Option<Arc<dyn Lock>>>,
-    /// Held from a log's move to the trash until that is durable: what was emptied of a log that is back after a power
-    /// cut would be missing from it.
-    moving: Mutex<()>,
+}
+
+/// The extension of what is in the trash, but perhaps not durably.
+const MOVING: &str = "moving";
+
+fn is_moving(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == MOVING)
 }
 
 const DIRS: [&str; 4] = ["logs", "spares", "trash", "quarantine"];
@@ -55,7 +60,7 @@ impl DataDir {
         }
         fs.sync_dir(path).disk("sync", path)?;
         let spares = path.join("spares");
-        if !crate::planted::is(crate::planted::Fault::NamesNotSyncedAtOpen) {
+        if !planted::is(Fault::NamesNotSyncedAtOpen) {
             fs.sync_dir(&spares).disk("sync", &spares)?;
         }
         let sizes = read_layout(&**fs, path, segment_size)?;
@@ -67,7 +72,6 @@ impl DataDir {
             trash: path.join("trash"),
             source: Arc::new(source),
             lock: Mutex::new(Some(Arc::from(lock))),
-            moving: Mutex::default(),
         };
         this.settle_trash(&**fs)?;
         this.empty_trash(&**fs)?;
@@ -102,43 +106,37 @@ impl DataDir {
         }
     }
 
-    /// A log may be in the trash only in the cache of a process that died: both sides of its move are synced before
-    /// anything of it is removed.
-    fn settle_trash(&self, fs: &dyn FileSystem) -> Result<(), OpenError> {
-        if fs.list(&self.trash).disk("list", &self.trash)?.is_empty() {
-            return Ok(());
-        }
-        fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
-        let mut folders = vec![self.logs.clone()];
-        while let Some(folder) = folders.pop() {
-            fs.sync_dir(&folder).disk("sync", &folder)?;
-            for entry in fs.list(&folder).disk("list", &folder)? {
-                if entry.kind == FileKind::Directory {
-                    folders.push(folder.join(entry.name));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves a log's directory to the trash and makes that durable; then removes the folders that held only this log.
-    pub(super) fn discard(
+    /// Moves a log's directory to the trash and makes that durable; `unique` names it there.
+    ///
+    /// It gets the name under which it is emptied only then. If its files went first, a power cut could bring the
+    /// directory back to its old place with some of them: a log with a hole, or one that begins again at 0 [R].
+    pub(super) fn bury(
         &self,
         fs: &dyn FileSystem,
         log_dir: &Path,
+        parent: &Path,
+        unique: u64,
+    ) -> Result<(), DiskError> {
+        let target = self.trash.join(format!("{unique:016x}"));
+        let moving = target.with_extension(MOVING);
+        let emptied_early = planted::is(Fault::TrashEmptiedBeforeSync);
+        let first = if emptied_early { &target } else { &moving };
+        fs.rename(log_dir, first).disk("move to the trash", log_dir)?;
+        // Both: a deleted log that is back after a power cut would bring old records back.
+        if !planted::is(Fault::DeleteWithoutSync) {
+            fs.sync_dir(parent).disk("sync", parent)?;
+            fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
+        }
+        if emptied_early { Ok(()) } else { fs.rename(&moving, &target).disk("rename", &moving) }
+    }
+
+    /// Removes the folders of a deleted log that held only it, innermost first: left, they would look like logs without
+    /// records. Ends at the first that holds more.
+    pub(super) fn remove_folders(
+        &self,
+        fs: &dyn FileSystem,
         parents: &[PathBuf],
     ) -> Result<(), DiskError> {
-        let _until_durable = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unique = [0; 8];
-        fs.random(&mut unique).disk("name the remains of", log_dir)?;
-        let target = self.trash.join(format!("{:016x}", u64::from_le_bytes(unique)));
-        fs.rename(log_dir, &target).disk("move to the trash", log_dir)?;
-        // Both: a deleted log that is back after a power cut would bring old records back.
-        if let Some(parent) = parents.first() {
-            fs.sync_dir(parent).disk("sync", parent)?;
-        }
-        fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
-        // Left, they would look like logs without records.
         for (folder, parent) in parents.iter().zip(parents.iter().skip(1)) {
             if fs.remove_dir(folder).is_err() {
                 break;
@@ -148,14 +146,43 @@ impl DataDir {
         Ok(())
     }
 
+    /// Makes durable what a process that died was moving to the trash. From where it came is not known, so every
+    /// directory that may have held a log's is synced.
+    fn settle_trash(&self, fs: &dyn FileSystem) -> Result<(), DiskError> {
+        let entries = fs.list(&self.trash).disk("list", &self.trash)?;
+        let paths = entries.iter().map(|entry| self.trash.join(&entry.name));
+        let moving: Vec<PathBuf> = paths.filter(|path| is_moving(path)).collect();
+        if moving.is_empty() {
+            return Ok(());
+        }
+        let mut folders = vec![self.logs.clone()];
+        while let Some(folder) = folders.pop() {
+            let entries = fs.list(&folder).disk("list", &folder)?;
+            if entries.iter().any(|entry| parse_segment_file(&entry.name).is_some()) {
+                continue;
+            }
+            fs.sync_dir(&folder).disk("sync", &folder)?;
+            let inner = entries.into_iter().filter(|entry| entry.kind == FileKind::Directory);
+            folders.extend(inner.map(|entry| folder.join(entry.name)));
+        }
+        fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
+        for path in moving {
+            fs.rename(&path, &path.with_extension("")).disk("rename", &path)?;
+        }
+        Ok(())
+    }
+
     /// Empties the trash: logs that were deleted, whose files go one by one.
     pub(super) fn empty_trash(&self, fs: &dyn FileSystem) -> Result<(), DiskError> {
-        let _none_on_the_way = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = fs.list(&self.trash).disk("list", &self.trash)?;
-        for entry in &entries {
-            remove_tree(fs, &self.trash.join(&entry.name), entry.kind)?;
+        let mut removed = false;
+        for entry in fs.list(&self.trash).disk("list", &self.trash)? {
+            let path = self.trash.join(&entry.name);
+            if !is_moving(&path) {
+                remove_tree(fs, &path, entry.kind)?;
+                removed = true;
+            }
         }
-        if entries.is_empty() { Ok(()) } else { fs.sync_dir(&self.trash).disk("sync", &self.trash) }
+        if removed { fs.sync_dir(&self.trash).disk("sync", &self.trash) } else { Ok(()) }
     }
 
     /// The names of all logs: directories that hold no directory. One that is empty is a log without records.

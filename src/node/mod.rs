@@ -8,7 +8,7 @@ pub use options::NodeOptions;
 
 use crate::admission::Admission;
 use crate::clock::{Clock, SystemClock};
-use crate::error::{DiskError, OpenError, Stopped};
+use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::{FileSystem, OsFileSystem};
 use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
@@ -385,7 +385,12 @@ impl Node {
             if let Some(log) = open.take() {
                 log.shared().close(Stopped::Deleted)?;
             }
-            Ok(dir.discard(&*self.inner.fs, &log_dir, &parents)?)
+            let fs = &*self.inner.fs;
+            let mut unique = [0; 8];
+            fs.random(&mut unique).disk("name the remains of", &log_dir)?;
+            let parent = parents.first().unwrap_or(&dir.logs);
+            dir.bury(fs, &log_dir, parent, u64::from_le_bytes(unique))?;
+            Ok(dir.remove_folders(fs, &parents)?)
         })
     }
 

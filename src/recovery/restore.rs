@@ -17,7 +17,9 @@ use super::tail::TailFacts;
 use super::{Context, RecoverError, Recovered, RecoveryReport, SegmentInfo, Tail, heal, zero};
 use crate::format::header::Header;
 use crate::format::record::HEADER_LEN;
-use crate::format::{BLOCK_LEN, Key, RECORDS_POSITION, WINDOW};
+use crate::format::{
+    BLOCK_LEN, Key, RECORDS_POSITION, SECTOR_LEN, SETTLING, SETTLING_POSITION, WINDOW,
+};
 use crate::fs::{File, FileSystem};
 use crate::planted::{self, Fault};
 use crate::segment::{Reuse, Step, Walker};
@@ -29,6 +31,8 @@ use std::sync::Arc;
 
 const BLOCK: u64 = BLOCK_LEN as u64;
 const CHUNK: usize = 256 * 1024;
+/// [`SETTLING_POSITION`] as an index.
+const MARK: usize = SECTOR_LEN;
 
 /// Recovers the log in `dir`, which nobody else uses.
 ///
@@ -188,7 +192,11 @@ fn settle(
 fn needs_writing(tail: &TailFacts, capacity: u64) -> bool {
     let unvouched = !tail.is_vouched() && !planted::is(Fault::TailNotWrittenAgain);
     let ghosts = tail.beyond.carrying > 0 && !planted::is(Fault::ZeroingLeftOut);
-    unvouched || ghosts || tail.len < capacity
+    unvouched || ghosts || is_settling(tail) || tail.len < capacity
+}
+
+fn is_settling(tail: &TailFacts) -> bool {
+    tail.settling && !planted::is(Fault::SettlingNotMarked)
 }
 
 fn header_of(file: &dyn File) -> io::Result<Header> {
@@ -202,6 +210,9 @@ fn header_of(file: &dyn File) -> io::Result<Header> {
 /// Written again, and not only synced: after an I/O error in an earlier life the pages are clean, and a sync of clean
 /// pages answers `Ok` though the disk has other bytes [R]. What is durable already is overwritten with itself, in whole
 /// blocks, which a disk is taken to survive.
+///
+/// Before the first change the file is marked. If the process dies before the sync, the next recovery reads zeroes in
+/// the page cache where the disk still has records, and nothing else would tell it that they must be zeroed [R].
 fn make_durable(
     file: &dyn File,
     segment: &SegmentInfo,
@@ -219,8 +230,12 @@ fn make_durable(
     let mut written = 0;
     // The block of the end is written with the window, in one piece.
     let window_at = end / BLOCK * BLOCK;
-    if again {
-        file.write_at(0, &header.encode())?;
+    if !again {
+        file.write_at(SETTLING_POSITION, &SETTLING)?;
+    } else {
+        let mut block = header.encode();
+        block[MARK..MARK + SETTLING.len()].copy_from_slice(&SETTLING);
+        file.write_at(0, &block)?;
         written += BLOCK;
         let mut buffer = vec![0; CHUNK];
         let mut at = tail.vouched.position / BLOCK * BLOCK;
@@ -235,7 +250,9 @@ fn make_durable(
     written += write_window(file, segment, log, tail, window_at, report)?;
     file.sync()?;
     report.bytes_written_again += written;
-    walk_again(file, segment, log, tail)
+    walk_again(file, segment, log, tail)?;
+    // Not synced: where a power cut brings the mark back, the next recovery does a little more than it must.
+    file.write_at(SETTLING_POSITION, &[0; SETTLING.len()])
 }
 
 /// What is shown must be what was written, and nothing that the page cache had and lost again in between: after an I/O
@@ -288,7 +305,10 @@ fn write_window(
     report.positions_zeroed += positions;
     let tail_block = 0..BLOCK_LEN.min(window.len());
     let unvouched = tail.vouched.position < end && !planted::is(Fault::TailNotWrittenAgain);
-    if unvouched && end > at && changed.first().is_none_or(|first| first.start > 0) {
+    if is_settling(tail) {
+        // Which of it a recovery that was cut off has changed cannot be told.
+        changed = vec![0..window.len()];
+    } else if unvouched && end > at && changed.first().is_none_or(|first| first.start > 0) {
         changed.insert(0, tail_block);
     }
     let mut written = 0;

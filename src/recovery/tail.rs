@@ -7,7 +7,9 @@ use super::decide::{self, StopFacts, StopVerdict};
 use super::error::RecoverError;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::record::{HEADER_LEN, RecordError};
-use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, WINDOW};
+use crate::format::{
+    BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SETTLING, SETTLING_POSITION, WINDOW,
+};
 use crate::fs::File;
 use crate::planted::{self, Fault};
 use crate::segment::{Step, Walker};
@@ -59,6 +61,9 @@ pub struct TailFacts {
     pub damage: Option<&'static str>,
     /// A writer was at work: the end has moved while it was looked at.
     pub live: bool,
+    /// An earlier recovery has changed the file and did not come to the sync. What is seen beyond the end may be its
+    /// zeroes, in the page cache only.
+    pub settling: bool,
 }
 
 impl TailFacts {
@@ -128,6 +133,17 @@ fn checkpoint(
     let fits = found.position <= segment.capacity
         && records.is_some_and(|records| records <= records_max(found.position));
     Ok((this_use && (fits || planted::is(Fault::ForeignCheckpointBelieved))).then_some(found))
+}
+
+/// Whether a recovery of this file was cut off.
+fn is_settling(file: &dyn File, segment: &SegmentInfo) -> Result<bool, RecoverError> {
+    let mut mark = [0; SETTLING.len()];
+    let read = file.read_at(SETTLING_POSITION, &mut mark).map_err(RecoverError::io(
+        "reading the header block",
+        &segment.path,
+        SETTLING_POSITION,
+    ))?;
+    Ok(read == mark.len() && mark == SETTLING)
 }
 
 /// Walks `segment`, whose header is known to be valid, and says where it stops and what is beyond.
@@ -243,5 +259,6 @@ pub(crate) fn scan(
             StopVerdict::Corrupt(reason) => Some(reason),
         },
         live: chases > 0 && verdict == StopVerdict::End,
+        settling: is_settling(file, segment)?,
     })
 }

@@ -152,7 +152,7 @@ impl Plan {
                 sectors: plimsoll::fs::sim::Sectors::Torn512,
                 names: plimsoll::fs::sim::Names::Subset,
             },
-            second: 3_000,
+            second: 400,
             exhaustive: 64,
             seeds: 6,
         }

@@ -43,6 +43,25 @@ plans! {
     append_shared
     roll_batch
     roll_single
+    truncate
+    truncate_staged
+    delete
+    idle_checkpoint
+    close
+    recovery_of_a_torn_batch
+    recovery_of_a_roll
+    heal_write
+    heal_short_write
+    heal_sync
+    heal_sync_that_reached_some
+    heal_in_a_roll
+    heal_rename
+    heal_rename_that_was_done
+    heal_dir_sync
+    heal_spares_dir_sync
+    heal_checkpoint_sync
+    heal_in_place
+    heal_at_open
 }
 
 /// Replays what a failing test printed.

@@ -6,7 +6,7 @@
 //! make a whole one if the engine lets them.
 
 use plimsoll::error::Outcome;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What the engine said of one record.
@@ -74,6 +74,8 @@ pub(crate) struct Oracle {
     logs: BTreeMap<String, Model>,
     incarnations: u32,
     life: u32,
+    /// Every directory that was on the way to a log.
+    folders: BTreeSet<String>,
 }
 
 const FILLER: u8 = b'.';
@@ -95,6 +97,11 @@ impl Oracle {
         self.logs.keys().cloned().collect()
     }
 
+    /// Whether a log of this name may be there.
+    pub(crate) fn knows(&self, log: &str) -> bool {
+        self.logs.contains_key(log)
+    }
+
     fn model(&mut self, log: &str) -> &mut Model {
         self.logs.get_mut(log).unwrap_or_else(|| panic!("log {log} was never opened"))
     }
@@ -105,6 +112,8 @@ impl Oracle {
         if !self.logs.contains_key(log) {
             self.incarnations += 1;
             let incarnation = self.incarnations;
+            let folders = log.match_indices('/').map(|(at, _)| log[..at].to_owned());
+            self.folders.extend(folders);
             self.logs.insert(log.to_owned(), Model { incarnation, ..Model::default() });
         }
     }
@@ -219,10 +228,15 @@ impl Oracle {
 
     // What the engine shows.
 
-    /// The logs on disk after a start: what was opened is there, what was deleted is not, and nothing else is.
+    /// The logs on disk after a start: what was opened is there, what was deleted is not, and nothing else is but
+    /// folders of logs that are gone: a directory without segments is a log without records to the format.
     pub(crate) fn check_names(&mut self, found: &[String]) {
         for name in found {
-            assert!(self.logs.contains_key(name), "I6: there is a log {name} that nobody has");
+            let folder = self.folders.contains(name);
+            assert!(
+                self.logs.contains_key(name) || folder,
+                "I6: there is a log {name} that nobody has"
+            );
         }
         self.logs.retain(|name, model| {
             let there = found.contains(name);

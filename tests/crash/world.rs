@@ -5,7 +5,7 @@ use plimsoll::clock::ManualClock;
 use plimsoll::error::{AppendError, CommitError, Outcome, PublishError};
 use plimsoll::format::layout::{self, ClassSizes};
 use plimsoll::fs::FileSystem;
-use plimsoll::fs::sim::SimFileSystem;
+use plimsoll::fs::sim::{Fault, SimFileSystem};
 use plimsoll::permit::{Decision, Gate};
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
@@ -145,6 +145,29 @@ impl World {
     /// Appends a batch of records that take `lens` bytes each, and waits. Says whether it was confirmed.
     pub(crate) fn append(&mut self, log: &str, lens: &[usize]) -> bool {
         self.stage(log, lens).is_some_and(|staged| self.settle(staged))
+    }
+
+    /// As [`World::append`], where it must be confirmed whatever went wrong before.
+    pub(crate) fn must_append(&mut self, log: &str, lens: &[usize]) {
+        let confirmed = self.append(log, lens);
+        assert!(confirmed || self.dead(), "log {log} does not go on");
+    }
+
+    /// As [`World::append`], where something was broken so that it cannot be.
+    pub(crate) fn must_fail(&mut self, log: &str, lens: &[usize]) {
+        let confirmed = self.append(log, lens);
+        assert!(!confirmed || self.dead(), "log {log}: a broken append was confirmed");
+    }
+
+    /// Breaks something. From here on errors are expected.
+    pub(crate) fn inject(&mut self, fault: Fault) {
+        self.faulty = true;
+        self.fs.inject(fault);
+    }
+
+    /// Mends what was broken.
+    pub(crate) fn mend(&mut self) {
+        self.fs.clear_faults();
     }
 
     /// Stages a batch and does not wait.
@@ -301,7 +324,8 @@ impl World {
         };
         let names: Vec<String> = names.iter().map(|name| name.as_str().to_owned()).collect();
         self.oracle.check_names(&names);
-        for log in &names {
+        for log in names.iter().filter(|log| self.oracle.knows(log)).cloned().collect::<Vec<_>>() {
+            let log = &log;
             self.open_with(log, existing());
             if !self.has(log) {
                 return;

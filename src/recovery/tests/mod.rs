@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation)]
 #![allow(non_snake_case, reason = "tests are named for the cases and invariants that they hold")]
 
+mod bounds;
 mod corrupt;
 mod crash;
 mod ghosts;

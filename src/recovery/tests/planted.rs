@@ -1,7 +1,7 @@
 //! The checks above notice when a rule is taken out.
 
 use super::support::*;
-use super::{corrupt, ghosts, names, torn, trailing};
+use super::{corrupt, ghosts, lives, names, torn, trailing};
 use crate::planted::{Fault, with};
 use std::panic::catch_unwind;
 
@@ -94,7 +94,21 @@ fn no_generation_check() {
     );
 }
 
-/// The three are faults of the format that only recovery's tests can show.
+#[test]
+fn random_lives_notice_what_does_not_need_two_crashes_in_a_row() {
+    for fault in [
+        Fault::StopTakenForEnd,
+        Fault::TailNotWrittenAgain,
+        Fault::ForeignCheckpointBelieved,
+        Fault::TrailingFileTrusted,
+        Fault::OffsetsRestartWhenEmpty,
+        Fault::NoGenerationCheck,
+    ] {
+        let noticed = catch_unwind(|| with(fault, lives::some));
+        assert!(noticed.is_err(), "nothing notices {fault:?}");
+    }
+}
+
 #[test]
 fn crc_without_log_id() {
     notices(

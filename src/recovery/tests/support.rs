@@ -112,11 +112,18 @@ pub(super) fn recovered(fs: &SimFileSystem) -> Recovered {
 }
 
 /// A record as a reader sees it, stamp and all: a ghost may have the payload of the record that took its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) offset: u64,
     pub(super) millis: u64,
     pub(super) payload: Vec<u8>,
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (len, crc) = (self.payload.len(), crc32fast::hash(&self.payload));
+        write!(f, "{}@{} {len}:{crc:08x}", self.offset, self.millis)
+    }
 }
 
 /// The first offset that is not readable.
