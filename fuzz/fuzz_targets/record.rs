@@ -6,7 +6,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use plimsoll::format::record::{self, HEADER_LEN, MILLIS_MAX, RecordHeader};
-use plimsoll::format::{Key, RECORD_ALIGN, RECORDS_POSITION, headers};
+use plimsoll::format::{Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW, headers};
 use plimsoll::types::{Generation, LogId};
 
 #[derive(Arbitrary, Debug)]
@@ -105,12 +105,13 @@ fn check_written(input: Written) {
     let Written { place, mut headers, payload, .. } = input;
     headers.truncate(u16::MAX.into());
     let (key, position) = (place.key(), place.position());
+    let before = position - RECORDS_POSITION;
     let header = RecordHeader {
         payload_len: u32::try_from(payload.len()).unwrap(),
         headers_len: u16::try_from(headers.len()).unwrap(),
         generation: place.generation(),
-        unsynced: input.unsynced
-            % u32::try_from(position - RECORDS_POSITION + 1).unwrap_or(u32::MAX),
+        // Not more than the window, nor than the bytes before: the encoder refuses that.
+        unsynced: input.unsynced % (before.min(WINDOW) as u32 + 1),
         relative: input.relative,
         millis: input.millis & MILLIS_MAX,
     };

@@ -147,6 +147,18 @@ pub trait FileSystem: Debug + Send + Sync {
     /// `WouldBlock` if another process, or another node in this one, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
 
+    /// Whether anybody holds the lock of the file at `path`, told without taking it; `None` where that cannot be told.
+    /// A holder in another PID namespace may go unseen.
+    ///
+    /// For tools: trying the lock could make a node fail that starts at this moment.
+    ///
+    /// # Errors
+    /// Of looking.
+    fn lock_held(&self, path: &Path) -> io::Result<Option<bool>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Fills `bytes` with randomness good enough for identities, from the kernel or from the simulator's seed.
     ///
     /// # Errors

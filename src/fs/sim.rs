@@ -35,6 +35,8 @@ mod calls;
 mod choose;
 mod content;
 mod fault;
+mod futures;
+mod image;
 mod machine;
 mod names;
 mod space;
@@ -44,11 +46,14 @@ pub use choose::{
     AllPersisted, Answer, Choice, Chooser, Count, NothingPersisted, Scripted, Seeded,
 };
 pub use fault::{Fault, Op, OpKind, Reached, Then, What, When};
+pub use futures::Futures;
 pub use space::Charges;
 
 use crate::fs::Space;
 use calls::hold;
 use choose::SplitMix;
+use content::Content;
+use image::Hash;
 use machine::{Disk, Machine};
 use space::Budget;
 use std::fmt;
@@ -380,6 +385,21 @@ impl SimFileSystem {
         self.damage(path.as_ref(), range.start, count, |_, bytes| bytes.fill(0))
     }
 
+    /// Lets reads of the 4 KiB blocks that this range touches fail with `EIO`, as bad sectors do, until each is written
+    /// as a whole.
+    ///
+    /// # Errors
+    /// `ENOENT` or the like if there is no such file.
+    pub fn make_unreadable(&self, path: impl AsRef<Path>, range: Range<u64>) -> io::Result<()> {
+        let tree = &mut hold(&self.machine).disk.tree;
+        let inode = tree.inode(path.as_ref())?;
+        let content = tree.content_mut(inode)?;
+        let count = range.end.min(content.len()).saturating_sub(range.start);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        content.unreadable.extend(Content::pages_of(range.start, count));
+        Ok(())
+    }
+
     fn damage(
         &self,
         path: &Path,
@@ -429,32 +449,9 @@ impl SimFileSystem {
         for (path, inode) in tree.paths() {
             hash.bytes(path.as_os_str().as_encoded_bytes());
             if let Ok(content) = tree.content(inode) {
-                hash.word(content.len());
-                content.each_page(|index, page| {
-                    hash.word(index as u64);
-                    hash.bytes(page);
-                });
+                hash.word(content.fingerprint());
             }
         }
         hash.0
-    }
-}
-
-/// Mixes words fast; not against an adversary.
-#[derive(Default)]
-struct Hash(u64);
-
-impl Hash {
-    fn word(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.word(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.word(u64::from_le_bytes(word));
-        }
     }
 }

@@ -11,11 +11,12 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 impl Shared {
-    /// Whether the log has had no append for `idle` and has something that a checkpoint would vouch for.
+    /// Whether the log has had no append for `idle` and has something that a checkpoint would vouch for, or holds a file
+    /// in reserve that others could use.
     pub(crate) fn wants_checkpoint(&self, idle: Duration) -> bool {
         let state = self.lock();
         let quiet = self.clock.elapsed().saturating_sub(state.last_append) >= idle;
-        quiet && Self::checkpoint_due(&state).is_some()
+        quiet && (Self::checkpoint_due(&state).is_some() || !state.reserved.is_empty())
     }
 
     fn checkpoint_due(state: &State) -> Option<(Arc<Segment>, Checkpoint)> {
@@ -44,6 +45,12 @@ impl Shared {
     /// If the sync failed: then the log has gone on in another file.
     pub(crate) fn checkpoint(self: &Arc<Self>) -> Result<(), DiskError> {
         let mut state = self.lock();
+        let reserved = std::mem::take(&mut state.reserved);
+        if !reserved.is_empty() {
+            drop(state);
+            reserved.into_iter().for_each(|spare| self.source.give_back(spare));
+            state = self.lock();
+        }
         let Some((segment, checkpoint)) = Self::checkpoint_due(&state) else { return Ok(()) };
         state.leader = true;
         drop(state);
@@ -125,6 +132,11 @@ impl Shared {
         }
         state.active = None;
         state.lock = None;
+        state.to_heal = None;
+        if matches!(state.status, Status::Stopped(Stopped::Deleted)) {
+            // Their directory goes as a whole.
+            state.retired.clear();
+        }
         let closing: Vec<_> = state.segments.iter().map(|segment| segment.id).collect();
         drop(state);
         closing.into_iter().for_each(|id| self.files.forget(id));

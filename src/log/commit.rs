@@ -194,13 +194,13 @@ impl Shared {
         }
         let padding = job.chunk.padding;
         job.chunk.buffer.extend(padding).fill(0);
-        let header = segment.header().encode();
         let data = Write { position: job.chunk.start, bytes: job.chunk.buffer.bytes() };
         // The header goes with the first records, in one sync: a sync of the records alone would confirm what a restart
         // takes for leftovers behind a spare header.
-        let writes = [Write { position: 0, bytes: &header }, data];
         let with_header = first_commit && !planted::is(Fault::FirstCommitWithoutHeader);
-        let writes = if with_header { &writes[..] } else { &writes[1..] };
+        let header = with_header.then(|| segment.header().encode());
+        let first = header.as_ref().map(|bytes| [Write { position: 0, bytes }, data]);
+        let writes = first.as_ref().map_or(std::slice::from_ref(&data), |writes| &writes[..]);
         self.write_early_header(job.early.as_deref());
         self.sync_with_faults(&*file, writes)
             .disk("write and sync", &segment.path)
@@ -214,8 +214,15 @@ impl Shared {
     /// Moves a spare to its name in the log and makes that durable, in both directories: a name that is only in the
     /// cache is gone after a power cut, and with it every record that was confirmed in the file.
     fn name(&self, path: &std::path::Path, spare: &std::path::Path) -> Result<(), Failed> {
-        let renamed = self.fs.rename(spare, path).disk("rename a spare to", path);
-        renamed.map_err(Failed::untouched)?;
+        if let Err(error) = self.fs.rename(spare, path) {
+            // Where the answer does not prove that nothing was done, the name may be there: healing replaces it.
+            let refused = matches!(
+                error.raw_os_error(),
+                Some(libc::ENOSPC | libc::EDQUOT | libc::EXDEV | libc::EROFS | libc::EACCES)
+            );
+            let error = DiskError::new("rename a spare to", path, error);
+            return Err(if refused { Failed::untouched(error) } else { Failed::named(error) });
+        }
         if !planted::is(Fault::FirstCommitWithoutDirectory) {
             let synced = self.fs.sync_dir(&self.dir).disk("sync", &self.dir);
             synced.map_err(Failed::named)?;

@@ -65,10 +65,8 @@ impl Shared {
                 return state;
             }
         };
-        let state = self.lock();
-        let base = state.durable;
-        let segment = self.new_segment(&state, &spare, base, state.durable_millis, Origin::Heal);
-        drop(state);
+        let segment = self.healed_segment(&failed, &spare);
+        let base = segment.base;
         let installed = self.install(&spare, &segment);
         let mut state = self.lock();
         match installed {
@@ -93,6 +91,23 @@ impl Shared {
                 self.stop(state, Stopped::Failed(why.into()))
             }
         }
+    }
+
+    /// The segment that goes on from the durable end.
+    fn healed_segment(&self, failed: &Segment, spare: &Spare) -> Arc<Segment> {
+        let state = self.lock();
+        let base = state.durable;
+        let mut segment = self.new_segment(&state, spare, base, state.durable_millis, Origin::Heal);
+        if failed.base == base
+            && let Some(segment) = Arc::get_mut(&mut segment)
+        {
+            // It takes the failed file's place, and with it what that one's header says of the segment before: a gap
+            // that a repair declared would else be damage at the next start.
+            segment.previous_end = failed.previous_end;
+            segment.previous_millis = failed.previous_millis;
+            segment.origin = failed.origin;
+        }
+        segment
     }
 
     fn install(&self, spare: &Spare, segment: &Segment) -> Result<(), DiskError> {

@@ -82,11 +82,14 @@ impl Index {
     }
 }
 
+/// A count of uses, and each index with the use that was its last.
+type Held = (u64, HashMap<FileId, (u64, Arc<Mutex<Index>>)>);
+
 /// The indexes that were used last, at most so many.
 #[derive(Debug)]
 pub(crate) struct Indexes {
     max: usize,
-    held: Mutex<(u64, HashMap<FileId, (u64, Arc<Mutex<Index>>)>)>,
+    held: Mutex<Held>,
 }
 
 impl Indexes {

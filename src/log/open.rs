@@ -171,6 +171,7 @@ impl From<RecoverError> for OpenError {
             }
             RecoverError::Link { ref path }
             | RecoverError::Foreign { ref path }
+            | RecoverError::Gone { ref path }
             | RecoverError::Newer { ref path, .. } => {
                 let (path, whole) = (path.clone(), error.to_string());
                 let prefix = format!("{}: ", path.display());

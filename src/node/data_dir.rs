@@ -130,6 +130,22 @@ impl DataDir {
         if emptied_early { Ok(()) } else { fs.rename(&moving, &target).disk("rename", &moving) }
     }
 
+    /// Removes the folders of a deleted log that held only it, innermost first: left, they would look like logs without
+    /// records. Ends at the first that holds more.
+    pub(super) fn remove_folders(
+        &self,
+        fs: &dyn FileSystem,
+        parents: &[PathBuf],
+    ) -> Result<(), DiskError> {
+        for (folder, parent) in parents.iter().zip(parents.iter().skip(1)) {
+            if fs.remove_dir(folder).is_err() {
+                break;
+            }
+            fs.sync_dir(parent).disk("sync", parent)?;
+        }
+        Ok(())
+    }
+
     /// Makes durable what a process that died was moving to the trash. From where it came is not known, so every
     /// directory that may have held a log's is synced.
     fn settle_trash(&self, fs: &dyn FileSystem) -> Result<(), DiskError> {

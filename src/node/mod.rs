@@ -193,8 +193,19 @@ impl Inner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(&self, name: &LogName) -> Slot {
-        Arc::clone(self.slots().entry(name.clone()).or_default())
+    /// Runs `work` on a log's slot while nobody else opens or deletes that log. An empty slot goes when nobody is left
+    /// who waits for it.
+    fn with_slot<T>(&self, name: &LogName, work: impl FnOnce(&mut Option<Log>) -> T) -> T {
+        let slot = Arc::clone(self.slots().entry(name.clone()).or_default());
+        let result = work(&mut slot.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut slots = self.slots();
+        // Two: the map's and this one. Whoever else wants the slot takes it under the map's lock.
+        let unused =
+            Arc::strong_count(&slot) == 2 && slot.try_lock().is_ok_and(|open| open.is_none());
+        if unused {
+            slots.remove(name);
+        }
+        result
     }
 
     fn check_open(&self) -> Result<(), OpenError> {
@@ -308,19 +319,19 @@ impl Node {
     /// [`OpenError`].
     pub fn open_log(&self, name: &LogName, options: LogOptions) -> Result<Log, OpenError> {
         self.inner.check_open()?;
-        let slot = self.inner.slot(name);
-        let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(log) = &*open {
-            let Some(Stopped::Failed(_)) = log.stopped() else { return Ok(log.clone()) };
-            if let Err(error) = log.shared().close(Stopped::Closed) {
-                tracing::debug!(log = %name, %error, "a failed log was left as it is");
+        self.inner.with_slot(name, |open| {
+            if let Some(log) = open {
+                let Some(Stopped::Failed(_)) = log.stopped() else { return Ok(log.clone()) };
+                if let Err(error) = log.shared().close(Stopped::Closed) {
+                    tracing::debug!(log = %name, %error, "a failed log was left as it is");
+                }
+                *open = None;
             }
-            *open = None;
-        }
-        let (dir, log_dir, parents) = self.inner.find(name, &options)?;
-        let log = Shared::open(self.inner.parts(name, dir, log_dir)?, &parents, options)?;
-        *open = Some(log.clone());
-        Ok(log)
+            let (dir, log_dir, parents) = self.inner.find(name, &options)?;
+            let log = Shared::open(self.inner.parts(name, dir, log_dir)?, &parents, options)?;
+            *open = Some(log.clone());
+            Ok(log)
+        })
     }
 
     /// The names of all logs on disk, sorted.
@@ -368,27 +379,19 @@ impl Node {
     /// [`OpenError::Missing`]; or of the rename or the syncs, and then it may be there after a restart.
     pub fn delete_log(&self, name: &LogName) -> Result<(), OpenError> {
         self.inner.check_open()?;
-        let slot = self.inner.slot(name);
-        let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let fs = &*self.inner.fs;
-        let options = LogOptions { create: false, ..LogOptions::default() };
-        let (dir, log_dir, parents) = self.inner.find(name, &options)?;
-        if let Some(log) = open.take() {
-            let closed = log.shared().close(Stopped::Deleted);
-            closed?;
-        }
-        let mut unique = [0; 8];
-        fs.random(&mut unique).disk("name the remains of", &log_dir)?;
-        let parent = parents.first().unwrap_or(&dir.logs);
-        dir.bury(fs, &log_dir, parent, u64::from_le_bytes(unique))?;
-        // Folders that held only this log would else look like logs without records.
-        for folder in parents.iter().take(parents.len() - 1) {
-            if fs.remove_dir(folder).is_err() {
-                break;
+        self.inner.with_slot(name, |open| {
+            let options = LogOptions { create: false, ..LogOptions::default() };
+            let (dir, log_dir, parents) = self.inner.find(name, &options)?;
+            if let Some(log) = open.take() {
+                log.shared().close(Stopped::Deleted)?;
             }
-        }
-        self.inner.slots().remove(name);
-        Ok(())
+            let fs = &*self.inner.fs;
+            let mut unique = [0; 8];
+            fs.random(&mut unique).disk("name the remains of", &log_dir)?;
+            let parent = parents.first().unwrap_or(&dir.logs);
+            dir.bury(fs, &log_dir, parent, u64::from_le_bytes(unique))?;
+            Ok(dir.remove_folders(fs, &parents)?)
+        })
     }
 
     /// The gate that appends pass.
@@ -459,6 +462,7 @@ impl Node {
 }
 
 /// Runs `work` in so many threads and gathers what they give.
+#[allow(clippy::disallowed_methods, reason = "the room that owns the threads")]
 fn in_threads<T: Send>(threads: usize, work: &(impl Fn() -> Vec<T> + Sync)) -> Vec<T> {
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();

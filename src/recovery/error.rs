@@ -31,6 +31,12 @@ pub enum RecoverError {
         /// What it is.
         path: PathBuf,
     },
+    /// The file was given up while it was read, and begun another use.
+    #[error("{}: has begun another use meanwhile", path.display())]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
     /// A newer release wrote the file.
     #[error("{}: {error}", path.display())]
     Newer {
@@ -42,10 +48,14 @@ pub enum RecoverError {
 }
 
 impl RecoverError {
-    /// Whether the error says that a name has gone, as happens to a reader of a live log.
+    /// Whether the error says that a file has gone, as happens to a reader of a live log.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Gone { .. } => true,
+            Self::Link { .. } | Self::Foreign { .. } | Self::Newer { .. } => false,
+        }
     }
 
     pub(super) fn io<'a>(

@@ -115,6 +115,33 @@ pub(super) fn look_once(fs: &dyn FileSystem, dir: &Path) -> Result<Look, Recover
     Ok(look)
 }
 
+/// A file of a log and what recovery makes of it.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The base offset in its name.
+    pub(crate) name: Offset,
+    pub(crate) path: PathBuf,
+    pub(crate) header: Result<header::Header, HeaderError>,
+    pub(crate) verdict: Verdict,
+}
+
+/// Judges each file of a log by itself, for repair, which goes on behind damage. `log` is the log's identity, where the
+/// caller knows better than its oldest file; gives the identity by which was judged.
+pub(crate) fn judge(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    log: Option<LogId>,
+) -> Result<(Vec<Judged>, Option<LogId>), RecoverError> {
+    let mut gathered = scan::gather(fs, dir)?;
+    gathered.log = log.or(gathered.log);
+    let verdicts = verdicts(fs, &gathered, &mut 0)?;
+    let judged = gathered.files.into_iter().zip(verdicts).map(|(file, verdict)| {
+        let SegmentFile { name, path, header } = file;
+        Judged { name, path, header, verdict }
+    });
+    Ok((judged.collect(), gathered.log))
+}
+
 /// The damage at the end of `segment`, if the end is that.
 pub(super) fn tail_damage(segment: &SegmentInfo, tail: &TailFacts) -> Option<Damage> {
     let reason = tail.damage?;
@@ -207,20 +234,20 @@ fn damage(file: &SegmentFile, position: u64, detail: String) -> Damage {
     Damage { file: file.path.clone(), position, offset: Some(file.name), detail: detail.into() }
 }
 
-/// Where a header is wrong, and what it says.
+/// Where a header is wrong, and what it says. A header that is whole but of another use was lost as a whole.
 fn describe(file: &SegmentFile, log: Option<LogId>, reason: &'static str) -> (u64, String) {
     let in_use = match &file.header {
         Err(error) => return (error_position(error), format!("{error}; {reason}")),
         Ok(header) => header.in_use,
     };
     match (in_use, log) {
-        (None, _) => (10, format!("state (offset 10): found spare, expected in use; {reason}")),
+        (None, _) => (0, format!("state (offset 10): found spare, expected in use; {reason}")),
         (Some(found), Some(log)) if found.base == file.name => {
             (64, format!("log identity (offset 64): found {}, expected {log}; {reason}", found.log))
         }
         (Some(found), _) => {
             let (found, expected) = (found.base, file.name);
-            (40, format!("base offset (offset 40): found {found}, expected {expected}; {reason}"))
+            (0, format!("base offset (offset 40): found {found}, expected {expected}; {reason}"))
         }
     }
 }

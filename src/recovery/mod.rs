@@ -9,6 +9,14 @@
 //! - What is seen may be in the page cache only, so names are synced first and the tail is written again: `restore`.
 //! - Stop is whatever is not the expected record; what is beyond decides: `decide`, `beyond`.
 //! - What could come back to life beyond the end is zeroed, whole or not: `zero`.
+//!
+//! # What it costs
+//!
+//! Read: a sector of every segment; of the last one the records since its checkpoint, and twice the window at most behind
+//! its end (a second time where something is zeroed). Written: the header block and the unvouched tail, and the blocks
+//! beyond it that are zeroed; nothing at all where the log was closed or has been idle. Memory: the list of segments,
+//! the largest record, the window, and what is carried over while healing, which is a window and one record. None of it
+//! grows with the log's records, and no new bytes on the disk are needed but for healing.
 
 mod beyond;
 mod chain;
@@ -23,7 +31,9 @@ mod verify;
 mod zero;
 
 pub use beyond::{Beyond, Claim};
+pub(crate) use decide::Verdict;
 pub use error::RecoverError;
+pub(crate) use look::{Judged, judge};
 pub use look::{Look, Trailing, TrailingFate, look};
 pub use restore::recover;
 pub use tail::{Boundary, TailFacts};
@@ -162,3 +172,6 @@ pub struct Recovered {
     /// What was seen and done.
     pub report: RecoveryReport,
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,7 +138,10 @@ fn tidy(
     }
     if report.files_given_up + report.files_removed > 0 {
         // Before anything is appended: a name that came back would stand behind, or in the place of, the next segment.
-        ctx.fs.sync_dir(dir).map_err(|error| failed("sync of", dir, &error))?;
+        // A rename is durable for sure when both its directories are; the new name first, or there may be none.
+        for dir in [ctx.source.spares_dir(), dir] {
+            ctx.fs.sync_dir(dir).map_err(|error| failed("sync of", dir, &error))?;
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::SegmentInfo;
 use super::error::RecoverError;
 use super::look::tail_damage;
+use super::scan;
 use super::tail::{self, TailFacts, Walk};
 use crate::error::Damage;
 use crate::fs::FileSystem;
@@ -34,5 +35,12 @@ pub fn check_segment(
     let walk = Walk { whole: true, until: next.map(|next| next.previous_end) };
     let tail = tail::scan(&*file, segment, log, walk)?;
     let damage = tail_damage(segment, &tail);
+    if damage.is_some() {
+        // A reader that meets another use of the file has no damage before it: the log has freed it meanwhile.
+        let header = scan::read_header(fs, path, &mut 0)?;
+        if header.is_ok_and(|header| header.generation != segment.generation) {
+            return Err(RecoverError::Gone { path: path.clone() });
+        }
+    }
     Ok(SegmentCheck { tail, damage })
 }

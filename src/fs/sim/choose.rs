@@ -141,12 +141,13 @@ impl Scripted {
     }
 }
 
-/// Everything persisted, and the number of outcomes that there could have been, at most.
+/// Everything persisted, and the number of outcomes that there could have been.
 ///
-/// Operations whose ground is lost are not asked about, so that the true number may be smaller.
+/// An estimate: what hangs on a lost name, or lies beyond a shorter length, is not asked about, so that there are usually
+/// fewer outcomes; and more where files were cut short.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
-    /// The number, `u64::MAX` if it is larger.
+    /// About so many, `u64::MAX` if there are more.
     pub outcomes: u64,
 }
 

@@ -1,81 +1,12 @@
 //! The bytes of one file: what reads show, what the disk surely holds, and all that a power cut may pick between.
-//!
-//! Pages of 4 KiB are shared until they are written, so that copying a file costs a few pointers and a sync moves some.
 
 use super::Sectors;
 use super::choose::{Choice, Chooser, ask};
+use super::image::{Image, PAGE, Page, SECTOR, spans, split};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(super) const PAGE: usize = 4096;
-const SECTOR: usize = 512;
 const ALL_SECTORS: u8 = u8::MAX;
-
-type Page = Arc<[u8; PAGE]>;
-
-/// Pages and a length. A missing page reads as zeroes; so does everything beyond the length (upheld by all changes).
-#[derive(Clone, Debug, Default)]
-struct Image {
-    pages: Vec<Option<Page>>,
-    len: u64,
-}
-
-impl Image {
-    fn page(&self, index: usize) -> Option<&Page> {
-        self.pages.get(index).and_then(Option::as_ref)
-    }
-
-    fn set_page(&mut self, index: usize, page: Option<Page>) {
-        if index >= self.pages.len() {
-            self.pages.resize(index + 1, None);
-        }
-        self.pages[index] = page;
-    }
-
-    fn page_mut(&mut self, index: usize) -> &mut [u8; PAGE] {
-        if index >= self.pages.len() {
-            self.pages.resize(index + 1, None);
-        }
-        Arc::make_mut(self.pages[index].get_or_insert_with(|| Arc::new([0; PAGE])))
-    }
-
-    fn read(&self, position: u64, into: &mut [u8]) -> usize {
-        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        let count = left.min(into.len());
-        for (index, start, part) in spans(position, count) {
-            let into = &mut into[part];
-            match self.page(index) {
-                Some(page) => into.copy_from_slice(&page[start..start + into.len()]),
-                None => into.fill(0),
-            }
-        }
-        count
-    }
-
-    /// Changes bytes in place, without a trace: damage, not a write.
-    fn poke(&mut self, position: u64, count: usize, mut change: impl FnMut(usize, &mut [u8])) {
-        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        for (index, start, part) in spans(position, count.min(left)) {
-            let length = part.len();
-            change(part.start, &mut self.page_mut(index)[start..start + length]);
-        }
-    }
-
-    /// Drops what lies beyond the length.
-    fn cut_to_len(&mut self) {
-        let (last, rest) = split(self.len);
-        self.pages.truncate(last + usize::from(rest > 0));
-        if rest > 0 && self.page(last).is_some_and(|page| page[rest..].iter().any(|b| *b != 0)) {
-            self.page_mut(last)[rest..].fill(0);
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(usize::MAX)];
-        self.read(0, &mut bytes);
-        bytes
-    }
-}
 
 /// A page as one write left it.
 #[derive(Clone, Debug)]
@@ -84,7 +15,7 @@ struct Version {
     write: u64,
     /// The sectors that it may put on the disk, bit 0 the first.
     sectors: u8,
-    page: Page,
+    page: Arc<Page>,
 }
 
 /// One file.
@@ -103,6 +34,8 @@ pub(super) struct Content {
     pub(super) blocks: BTreeSet<usize>,
     /// Pages that have a second block until the next sync, on a file system that never overwrites in place.
     pub(super) copies: usize,
+    /// Pages whose sectors cannot be read.
+    pub(super) unreadable: BTreeSet<usize>,
     /// Write-backs that failed so far.
     pub(super) errors: u64,
     /// Whether anybody was told of the last one.
@@ -114,8 +47,18 @@ impl Content {
         self.cached.len
     }
 
-    pub(super) fn read(&self, position: u64, into: &mut [u8]) -> usize {
-        self.cached.read(position, into)
+    /// Reads up to the first page that cannot be read; gives none if that comes first.
+    pub(super) fn read(&self, position: u64, into: &mut [u8]) -> Option<usize> {
+        let bad = spans(position, into.len()).find(|(page, ..)| self.unreadable.contains(page));
+        let good = bad.map_or(into.len(), |(_, _, part)| part.start);
+        let asked = into.len();
+        let read = self.cached.read(position, &mut into[..good]);
+        if read == 0 && good < asked && position < self.len() { None } else { Some(read) }
+    }
+
+    /// Whether writing so much of a page works: without all of it, the rest must be read first.
+    pub(super) fn takes(&self, page: usize, count: usize) -> bool {
+        count == PAGE || !self.unreadable.contains(&page)
     }
 
     pub(super) fn cached_bytes(&self) -> Vec<u8> {
@@ -126,7 +69,7 @@ impl Content {
         self.durable.bytes()
     }
 
-    /// The pages that writing these bytes dirties.
+    /// The pages that a range touches.
     pub(super) fn pages_of(position: u64, count: usize) -> impl Iterator<Item = usize> {
         spans(position, count).map(|(index, _, _)| index)
     }
@@ -149,18 +92,18 @@ impl Content {
         for (index, start, part) in spans(position, bytes.len()) {
             let bytes = &bytes[part];
             let touched = sector_mask(start, bytes.len());
-            let page = if bytes.len() == PAGE {
-                let mut page = Arc::new([0; PAGE]);
-                Arc::make_mut(&mut page).copy_from_slice(bytes);
-                self.cached.set_page(index, Some(page));
-                self.cached.page(index).cloned()
-            } else {
-                self.cached.page_mut(index)[start..start + bytes.len()].copy_from_slice(bytes);
-                self.cached.page(index).cloned()
+            self.unreadable.remove(&index);
+            let page = match Page::whole(bytes) {
+                Some(page) => Arc::new(page),
+                None => {
+                    let mut page = self.cached.take_page(index);
+                    Arc::make_mut(&mut page).bytes_mut()[start..start + bytes.len()]
+                        .copy_from_slice(bytes);
+                    page
+                }
             };
-            if let Some(page) = page {
-                self.note_version(index, touched, page);
-            }
+            self.cached.set_page(index, Some(Arc::clone(&page)));
+            self.note_version(index, touched, page);
         }
         let end = position + bytes.len() as u64;
         if end > self.cached.len {
@@ -169,7 +112,7 @@ impl Content {
         }
     }
 
-    fn note_version(&mut self, index: usize, touched: u8, page: Page) {
+    fn note_version(&mut self, index: usize, touched: u8, page: Arc<Page>) {
         // The kernel writes back whole pages: one that the disk missed before goes there as a whole with this write.
         let sectors = if self.stale.contains(&index) { ALL_SECTORS } else { touched };
         let version = Version { write: self.writes, sectors, page };
@@ -183,7 +126,7 @@ impl Content {
         self.writes += 1;
         self.lengths.push((self.writes, len));
         let (first, rest) = split(len);
-        let old_pages = self.cached.pages.len();
+        let old_pages = self.cached.page_count();
         let shrinks = len < self.cached.len;
         self.cached.len = len;
         if !shrinks {
@@ -191,7 +134,7 @@ impl Content {
         }
         self.cached.cut_to_len();
         // What is cut off may still be on the disk, or not, and reads as zeroes if the file grows again.
-        let zero: Page = Arc::new([0; PAGE]);
+        let zero = Arc::new(Page::default());
         for index in first..old_pages {
             let page = self.cached.page(index).cloned().unwrap_or_else(|| Arc::clone(&zero));
             let touched = if index == first && rest > 0 {
@@ -220,7 +163,7 @@ impl Content {
     /// Lengths stay pending, as they go to the disk another way (the journal).
     pub(super) fn fail_sync(&mut self, inode: u64, sectors: Sectors, reached: &mut dyn Chooser) {
         for (index, versions) in std::mem::take(&mut self.dirty) {
-            choose_page(&mut self.durable, inode, index, &versions, sectors, reached);
+            choose_page(&mut self.durable, inode, index, &versions, sectors, u64::MAX, reached);
             self.stale.insert(index);
         }
     }
@@ -258,12 +201,14 @@ impl Content {
         if sectors == Sectors::Prefix {
             self.cut_prefix(inode, chooser);
         } else {
-            for (index, versions) in std::mem::take(&mut self.dirty) {
-                choose_page(&mut self.durable, inode, index, &versions, sectors, chooser);
-            }
+            // The length first: what lies beyond it is no choice.
             let lengths = std::mem::take(&mut self.lengths).into_iter().map(|(_, len)| len);
             let options = distinct(self.durable.len, lengths.collect());
-            self.durable.len = options[ask(chooser, Choice::Length { inode }, options.len())];
+            let len = options[ask(chooser, Choice::Length { inode }, options.len())];
+            self.durable.len = len;
+            for (index, versions) in std::mem::take(&mut self.dirty) {
+                choose_page(&mut self.durable, inode, index, &versions, sectors, len, chooser);
+            }
         }
         self.settle();
     }
@@ -309,39 +254,39 @@ impl Content {
         self.cached.poke(position, count, &mut change);
     }
 
-    /// Shows every cached page that is not all zeroes.
-    pub(super) fn each_page(&self, mut see: impl FnMut(usize, &[u8; PAGE])) {
-        for (index, page) in self.cached.pages.iter().enumerate() {
-            if let Some(page) = page.as_ref().filter(|page| ***page != [0; PAGE]) {
-                see(index, page);
-            }
-        }
+    /// A hash of what reads show.
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.cached.fingerprint()
     }
 }
 
-/// Lets each unit of one dirty page take one of its versions.
+/// Lets each unit of one dirty page take one of its versions, as far as the file is long.
 fn choose_page(
     durable: &mut Image,
     inode: u64,
     index: usize,
     versions: &[Version],
     sectors: Sectors,
+    len: u64,
     chooser: &mut dyn Chooser,
 ) {
     let unit = if sectors == Sectors::Atomic4K { PAGE } else { SECTOR };
     let zero = [0; PAGE];
     let garbage = [0xa5; SECTOR];
-    for start in (0..PAGE).step_by(unit) {
-        let range = start..start + unit;
+    let page_start = (index * PAGE) as u64;
+    let inside = usize::try_from(len.saturating_sub(page_start)).unwrap_or(PAGE).min(PAGE);
+    for start in (0..inside).step_by(unit) {
+        let range = start..inside.min(start + unit);
         let mask = sector_mask(start, unit);
         let written = versions.iter().filter(|version| version.sectors & mask != 0);
-        let mut written: Vec<&[u8]> = written.map(|version| &version.page[range.clone()]).collect();
+        let mut written: Vec<&[u8]> =
+            written.map(|version| &version.page.bytes()[range.clone()]).collect();
         if sectors == Sectors::Garbage && !written.is_empty() {
-            written.insert(0, &garbage);
+            written.insert(0, &garbage[..range.len()]);
         }
-        let old = &durable.page(index).map_or(&zero, |page| &**page)[range.clone()];
+        let old = &durable.page(index).map_or(&zero, |page| page.bytes())[range.clone()];
         let options = distinct(old, written);
-        let position = (index * PAGE + start) as u64;
+        let position = page_start + start as u64;
         let picked = ask(chooser, Choice::Bytes { inode, position }, options.len());
         if picked > 0 {
             let mut chosen = [0; PAGE];
@@ -356,7 +301,7 @@ fn apply(durable: &mut Image, index: usize, version: &Version) {
     for sector in 0..PAGE / SECTOR {
         if version.sectors & (1 << sector) != 0 {
             let range = sector * SECTOR..(sector + 1) * SECTOR;
-            page[range.clone()].copy_from_slice(&version.page[range]);
+            page[range.clone()].copy_from_slice(&version.page.bytes()[range]);
         }
     }
 }
@@ -376,32 +321,6 @@ fn distinct<T: Copy + PartialEq>(old: T, newer: Vec<T>) -> Vec<T> {
         options.push(*newest);
     }
     options
-}
-
-/// Page number and the position in it.
-fn split(position: u64) -> (usize, usize) {
-    let position = usize::try_from(position).unwrap_or(usize::MAX);
-    (position / PAGE, position % PAGE)
-}
-
-/// The parts of a range by page: page, start in it, and the part of the caller's bytes.
-fn spans(
-    position: u64,
-    count: usize,
-) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
-    let (mut index, mut start) = split(position);
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == count {
-            return None;
-        }
-        let length = (PAGE - start).min(count - done);
-        let span = (index, start, done..done + length);
-        index += 1;
-        start = 0;
-        done += length;
-        Some(span)
-    })
 }
 
 fn sector_mask(start: usize, length: usize) -> u8 {

@@ -132,8 +132,8 @@ pub enum What {
     },
     /// The call answers `EIO`, and the file system is read-only from then on, as btrfs does.
     ReadOnly,
-    /// A device that lies: a sync answers `Ok` and did nothing; a write reaches the cache, and never the disk.
-    /// It breaks what the engine is promised; a check of the checks.
+    /// A device that lies: a sync of a file or directory answers `Ok` and did nothing; a write reaches the cache, and
+    /// never the disk. It breaks what the engine is promised; a check of the checks. Nothing on other calls.
     Lie,
 }
 

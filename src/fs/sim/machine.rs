@@ -1,8 +1,8 @@
 //! The state behind a simulated file system: the disk with its cache, the process that uses it, and what is to go wrong.
 
 use super::choose::{AllPersisted, Chooser, NothingPersisted, Seeded, SplitMix};
-use super::content::Content;
 use super::fault::{Faults, Op, OpKind, Reached, What};
+use super::image::{spans, split};
 use super::names::Inode;
 use super::space::Budget;
 use super::tree::{Node, Tree, errno};
@@ -10,6 +10,13 @@ use super::{Profile, dead};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+
+/// No file is longer than this, or a wild position would take all memory.
+const MOST_BYTES: u64 = 1 << 36;
+
+fn fits(len: u64) -> io::Result<()> {
+    if len > MOST_BYTES { Err(errno(libc::EFBIG)) } else { Ok(()) }
+}
 
 /// What outlives a process, and is copied by a fork.
 #[derive(Clone, Debug)]
@@ -110,6 +117,7 @@ impl Machine {
         if self.disk.read_only && ask.kind.changes() {
             return Err(errno(libc::EROFS));
         }
+        let lies = matches!(ask.kind, OpKind::Write | OpKind::Sync | OpKind::SyncDir);
         let transfers = matches!(ask.kind, OpKind::Read | OpKind::Write);
         match self.faults.strike(number, ask.kind, ask.path, ask.to) {
             Some(What::Errno(code)) if ask.kind == OpKind::Sync => {
@@ -126,7 +134,7 @@ impl Machine {
                 self.disk.read_only = true;
                 Err(errno(libc::EIO))
             }
-            Some(What::Lie) if matches!(ask.kind, OpKind::Write | OpKind::Sync) => Ok(Go::Lie),
+            Some(What::Lie) if lies => Ok(Go::Lie),
             Some(What::Short(_) | What::Lie) | None => Ok(Go::On),
         }
     }
@@ -175,16 +183,12 @@ impl Machine {
         bytes: &[u8],
         lost: bool,
     ) -> io::Result<usize> {
-        let end = position.checked_add(bytes.len() as u64).ok_or_else(|| errno(libc::EFBIG))?;
-        if end > i64::MAX.unsigned_abs() {
-            return Err(errno(libc::EFBIG));
-        }
+        fits(position.saturating_add(bytes.len() as u64))?;
         let mut room = bytes.len();
         let mut refused = None;
-        for page in Content::pages_of(position, bytes.len()) {
-            if let Err(error) = self.charge_page(inode, page) {
-                let start = page as u64 * super::content::PAGE as u64;
-                room = usize::try_from(start.saturating_sub(position)).unwrap_or(0);
+        for (page, _, part) in spans(position, bytes.len()) {
+            if let Err(error) = self.enter_page(inode, page, part.len()) {
+                room = part.start;
                 refused = Some(error);
                 break;
             }
@@ -201,8 +205,12 @@ impl Machine {
         Ok(room)
     }
 
-    fn charge_page(&mut self, inode: Inode, page: usize) -> io::Result<()> {
+    /// Gets ready to write `count` bytes of a page.
+    fn enter_page(&mut self, inode: Inode, page: usize, count: usize) -> io::Result<()> {
         let content = self.disk.tree.content(inode)?;
+        if !content.takes(page, count) {
+            return Err(errno(libc::EIO));
+        }
         if !content.blocks.contains(&page) {
             self.charge(1)?;
             self.disk.tree.content_mut(inode)?.blocks.insert(page);
@@ -214,9 +222,10 @@ impl Machine {
     }
 
     pub(super) fn allocate(&mut self, inode: Inode, len: u64) -> io::Result<()> {
+        fits(len)?;
         let content = self.disk.tree.content(inode)?;
-        let pages = usize::try_from(len.div_ceil(super::content::PAGE as u64))
-            .map_err(|_| errno(libc::EFBIG))?;
+        let (whole, rest) = split(len);
+        let pages = whole + usize::from(rest > 0);
         let missing = pages - content.blocks.range(..pages).count();
         self.charge(missing)?;
         let content = self.disk.tree.content_mut(inode)?;
@@ -228,9 +237,7 @@ impl Machine {
     }
 
     pub(super) fn set_len(&mut self, inode: Inode, len: u64) -> io::Result<()> {
-        if len > i64::MAX.unsigned_abs() {
-            return Err(errno(libc::EFBIG));
-        }
+        fits(len)?;
         let content = self.disk.tree.content_mut(inode)?;
         let before = content.blocks.len();
         content.set_len(len);

@@ -1,6 +1,6 @@
 //! A budget of disk blocks.
 
-use super::content::PAGE;
+use super::image::PAGE;
 use crate::fs::Space;
 
 /// What costs blocks beside filling a new one, and when a full disk shows.

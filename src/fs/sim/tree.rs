@@ -242,6 +242,9 @@ impl Tree {
         if moved_dir && target.above.contains(&inode) {
             return Err(errno(libc::EINVAL));
         }
+        if target.inode.is_some_and(|replaced| source.above.contains(&replaced)) {
+            return Err(errno(libc::ENOTEMPTY));
+        }
         let replaced_dir = match target.inode.map(|replaced| self.node(replaced)).transpose()? {
             Some(Node::Dir(_)) if !moved_dir => return Err(errno(libc::EISDIR)),
             Some(Node::Dir(dir)) if !dir.cached.is_empty() => return Err(errno(libc::ENOTEMPTY)),

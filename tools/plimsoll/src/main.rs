@@ -1,1 +1,36 @@
-fn main() {}
+//! The `plimsoll` command. One file for each subcommand; the engine does the work.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "not the engine: a tool reads clocks and ordinary files itself"
+)]
+
+mod append;
+mod args;
+mod bytes_json;
+mod delete;
+mod failure;
+mod inspect;
+mod logs;
+mod numbers;
+mod output;
+mod read;
+mod signals;
+mod store;
+mod table;
+mod truncate;
+mod verify;
+mod view;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return args::refuse(&error),
+    };
+    match cli.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(cli.json),
+    }
+}

@@ -1,0 +1,33 @@
+//! Looks at files, logs and data directories, and changes nothing (I11).
+//!
+//! Everything here opens for reading only, takes no lock and works beside a running node: what a node does meanwhile is
+//! told apart from damage by looking again.
+
+mod annotate;
+pub(crate) mod cursor;
+mod leftovers;
+mod log;
+mod node;
+mod outcome;
+pub(crate) mod pieces;
+mod read;
+mod records;
+pub(crate) mod segment;
+pub(crate) mod tree;
+mod twins;
+mod verify;
+pub(crate) mod window;
+
+pub use annotate::{Field, checkpoint_fields, header_fields};
+pub use leftovers::{Beyond, Leftover};
+pub use log::{Depth, Gap, LogReport, Role, SegmentEntry, log};
+pub use node::{Kept, LayoutView, NodeReport, SpareEntry, node};
+pub use outcome::{Finding, Outcome};
+pub use pieces::VouchedBy;
+pub use read::LogReader;
+pub use records::{FileRecord, Item, RecordBytes, Records, Which, record_bytes, records};
+pub use segment::{
+    CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop, segment,
+};
+pub use verify::{FileCheck, Verify, VerifyReport, verify};
+pub use window::Unreadable;

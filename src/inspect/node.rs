@@ -1,0 +1,269 @@
+//! A node's data directory: layout, logs, spares, trash, quarantine, and what does not belong there.
+
+use super::log::{Depth, LogReport, log};
+use super::outcome::{Finding, Outcome};
+use super::segment::read_header;
+use super::tree::{LogDir, find_logs, finding, refused, special};
+use super::twins::find_twins;
+use crate::format::header::{Header, HeaderError};
+use crate::format::layout::{self, ClassSizes, LayoutError};
+use crate::format::name::SEGMENT_SUFFIX;
+use crate::fs::{DirEntry, FileKind, FileSystem};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The state of the `LAYOUT` file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutView {
+    /// Valid.
+    Valid(ClassSizes),
+    /// Missing, empty or all zero: a start makes it again from the segments' headers.
+    ToBeMade,
+    /// Refused by a start: the text says which line is wrong.
+    Refused(LayoutError),
+    /// It cannot be read; see the findings.
+    Unreadable,
+}
+
+/// A file among the spares.
+#[derive(Clone, Debug)]
+pub struct SpareEntry {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub file_len: u64,
+    /// What it takes on the disk.
+    pub disk_bytes: u64,
+    /// Its header, or what is wrong with it. A file that was given up just before a crash may still say *in use*; one
+    /// without a spare's name was being made.
+    pub header: Option<Result<Header, HeaderError>>,
+    /// Whether a start removes it, since its name says that it was being made.
+    pub temporary: bool,
+}
+
+/// Something in the trash or in quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Files in it, itself included.
+    pub files: u64,
+    /// What they take on the disk.
+    pub disk_bytes: u64,
+}
+
+/// What is to be known of a data directory.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The worst of the findings, those of the logs included.
+    pub outcome: Outcome,
+    /// Its layout.
+    pub layout: LayoutView,
+    /// Whether a node has it open, as far as the system tells without taking the lock.
+    pub held: Option<bool>,
+    /// Its logs, by name.
+    pub logs: Vec<(String, LogReport)>,
+    /// Its spares.
+    pub spares: Vec<SpareEntry>,
+    /// What is being deleted.
+    pub trash: Vec<Kept>,
+    /// What repairs have kept.
+    pub quarantine: Vec<Kept>,
+    /// What there is to say beside the logs' own findings.
+    pub findings: Vec<Finding>,
+}
+
+impl NodeReport {
+    fn say(&mut self, finding: Finding) {
+        self.outcome = self.outcome.max(finding.outcome);
+        self.findings.push(finding);
+    }
+
+    /// The findings of the directory and of all its logs.
+    pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().chain(self.logs.iter().flat_map(|(_, log)| &log.findings))
+    }
+}
+
+/// Looks at a data directory. What the system refuses is an outcome, not an error. Blocks on reads; `settle` as in
+/// [`super::segment`].
+#[must_use]
+pub fn node(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    depth: Depth,
+    settle: &(dyn Fn() + Sync),
+) -> NodeReport {
+    let (mut report, logs) = outline(fs, dir);
+    for LogDir { name, path } in logs {
+        let log = log(fs, &path, depth, settle);
+        report.outcome = report.outcome.max(log.outcome);
+        report.logs.push((name, log));
+    }
+    for twin in find_twins(fs, &report) {
+        report.say(twin);
+    }
+    report
+}
+
+/// All but the logs, of which only the directories are found.
+pub(crate) fn outline(fs: &dyn FileSystem, dir: &Path) -> (NodeReport, Vec<LogDir>) {
+    let mut report = NodeReport {
+        dir: dir.to_path_buf(),
+        outcome: Outcome::Clean,
+        layout: LayoutView::ToBeMade,
+        held: fs.lock_held(&dir.join("LOCK")).ok().flatten(),
+        logs: Vec::new(),
+        spares: Vec::new(),
+        trash: Vec::new(),
+        quarantine: Vec::new(),
+        findings: Vec::new(),
+    };
+    let entries = match fs.list(dir) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let mut refusal = refused(dir, "listed", &error);
+            refusal.outcome = Outcome::Unreadable;
+            report.say(refusal);
+            return (report, Vec::new());
+        }
+    };
+    let mut logs = Vec::new();
+    let is_store = entries.iter().any(|entry| entry.name == "LAYOUT" || entry.name == "logs");
+    if !is_store {
+        let detail = "has neither LAYOUT nor logs: not a data directory, or none was made yet";
+        report.say(finding(Outcome::Unreadable, dir, detail));
+    }
+    for entry in &entries {
+        let path = dir.join(&entry.name);
+        if let Some(finding) = special(&path, entry.kind) {
+            report.say(finding);
+            continue;
+        }
+        match (entry.name.to_str(), entry.kind) {
+            (Some("LOCK"), FileKind::File) => {}
+            (Some("LAYOUT"), FileKind::File) => look_at_layout(fs, &path, &mut report),
+            (Some("logs"), FileKind::Directory) => {
+                let mut findings = Vec::new();
+                logs = find_logs(fs, &path, &mut findings);
+                findings.into_iter().for_each(|finding| report.say(finding));
+            }
+            (Some("spares"), FileKind::Directory) => look_at_spares(fs, &path, &mut report),
+            (Some("trash"), FileKind::Directory) => {
+                report.trash = kept(fs, &path, &mut report);
+            }
+            (Some("quarantine"), FileKind::Directory) => {
+                report.quarantine = kept(fs, &path, &mut report);
+            }
+            (Some("LAYOUT.tmp"), FileKind::File) => {
+                let detail = "a layout that was being written; a start removes it";
+                report.say(finding(Outcome::Clean, &path, detail));
+            }
+            (_, FileKind::File) => {
+                report.say(finding(Outcome::Foreign, &path, "is no file of this engine"))
+            }
+            (_, _) => {
+                report.say(finding(Outcome::Foreign, &path, "is no directory of this engine"))
+            }
+        }
+    }
+    (report, logs)
+}
+
+fn look_at_layout(fs: &dyn FileSystem, path: &Path, report: &mut NodeReport) {
+    // Five short lines; what is longer is none.
+    let mut text = vec![0; 4096];
+    let read = fs.open_read(path).and_then(|file| file.read_at(0, &mut text));
+    match read {
+        Ok(read) => match layout::parse(&text[..read]) {
+            Ok(sizes) => report.layout = LayoutView::Valid(sizes),
+            Err(LayoutError::Empty) => {
+                let detail = "is empty; a start makes it again from the segments";
+                report.say(finding(Outcome::Clean, path, detail));
+            }
+            Err(error) => {
+                let outcome = match error {
+                    LayoutError::Newer(_) => Outcome::Unreadable,
+                    _ => Outcome::Damaged,
+                };
+                report.say(finding(outcome, path, error.to_string()));
+                report.layout = LayoutView::Refused(error);
+            }
+        },
+        Err(error) => {
+            report.say(refused(path, "read", &error));
+            report.layout = LayoutView::Unreadable;
+        }
+    }
+}
+
+fn look_at_spares(fs: &dyn FileSystem, dir: &Path, report: &mut NodeReport) {
+    for entry in list(fs, dir, report) {
+        let path = dir.join(&entry.name);
+        if let Some(finding) = special(&path, entry.kind) {
+            report.say(finding);
+            continue;
+        }
+        if entry.kind == FileKind::Directory {
+            report.say(finding(Outcome::Foreign, &path, "is a directory, expected spare files"));
+            continue;
+        }
+        let Ok(found) = fs.metadata(&path) else { continue };
+        let header = match fs.open_read(&path).and_then(|file| read_header(&*file)) {
+            Ok(header) => Some(header),
+            Err(error) => {
+                // Taken since it was listed.
+                if error.kind() != io::ErrorKind::NotFound {
+                    report.say(refused(&path, "read", &error));
+                }
+                None
+            }
+        };
+        let temporary = !entry.name.as_encoded_bytes().ends_with(SEGMENT_SUFFIX.as_bytes());
+        if let Some(Err(error)) = &header
+            && !temporary
+        {
+            let detail = format!("header: {error}; a start deletes it");
+            report.say(finding(Outcome::Clean, &path, detail));
+        }
+        let (file_len, disk_bytes) = (found.len, found.disk_bytes);
+        report.spares.push(SpareEntry { path, file_len, disk_bytes, header, temporary });
+    }
+}
+
+fn list(fs: &dyn FileSystem, dir: &Path, report: &mut NodeReport) -> Vec<DirEntry> {
+    fs.list(dir).unwrap_or_else(|error| {
+        report.say(refused(dir, "listed", &error));
+        Vec::new()
+    })
+}
+
+/// What stands in the trash or in quarantine, sizes summed over what is below.
+fn kept(fs: &dyn FileSystem, dir: &Path, report: &mut NodeReport) -> Vec<Kept> {
+    let mut all = Vec::new();
+    for entry in list(fs, dir, report) {
+        let mut kept = Kept { path: dir.join(&entry.name), files: 0, disk_bytes: 0 };
+        let mut paths = vec![kept.path.clone()];
+        while let Some(path) = paths.pop() {
+            // What is being deleted vanishes while it is looked at.
+            let Ok(found) = fs.metadata(&path) else { continue };
+            if let Some(finding) = special(&path, found.kind) {
+                report.say(finding);
+            }
+            match found.kind {
+                FileKind::Directory => {
+                    let inner = fs.list(&path).unwrap_or_default();
+                    paths.extend(inner.iter().map(|entry| path.join(&entry.name)));
+                }
+                _ => {
+                    kept.files += 1;
+                    kept.disk_bytes += found.disk_bytes;
+                }
+            }
+        }
+        all.push(kept);
+    }
+    all
+}

@@ -1,0 +1,44 @@
+//! SIGINT and SIGTERM end the work in order; the second one ends it at once.
+
+use crate::failure::{Exit, Failure};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Calls `told` with the first signal, on a thread of its own. From then on a signal kills, so that a disk that hangs
+/// leaves a way out.
+pub(crate) fn on_interrupt(told: impl Fn(i32) + Send + 'static) -> Result<(), Failure> {
+    let fail = |error| Failure::io("handle", "signals", &error);
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(fail)?;
+    let wait = move || {
+        let mut signals = signals.forever();
+        if let Some(signal) = signals.next() {
+            told(signal);
+        }
+        if let Some(signal) = signals.next() {
+            std::process::exit(i32::from(Exit::Signal(signal).code()));
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map_err(fail)?;
+    Ok(())
+}
+
+/// A flag that is up after the first signal.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupt(Arc<AtomicI32>);
+
+impl Interrupt {
+    /// Begins to watch for signals.
+    pub(crate) fn watch() -> Result<Self, Failure> {
+        let flag = Arc::new(AtomicI32::new(0));
+        let raised = flag.clone();
+        on_interrupt(move |signal| raised.store(signal, Ordering::Relaxed))?;
+        Ok(Self(flag))
+    }
+
+    /// Whether a signal came.
+    pub(crate) fn is_up(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}

@@ -1,0 +1,185 @@
+//! `plimsoll inspect` on files, good, damaged and foreign.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "not the engine: a test plants files, waits, and panics when it fails"
+)]
+#![allow(non_snake_case, reason = "tests are named for the case they hold")]
+
+mod support;
+
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use support::{Dir, golden, run};
+
+#[test]
+fn a_good_segment_is_clean_and_its_records_are_listed() {
+    let path = golden("two-records.seg");
+    let shown = run("inspect {}", &path).exits(0);
+    for text in ["in use", "generation", "records", "clean"] {
+        assert!(shown.text().contains(text), "{text} is not in {}", shown.text());
+    }
+    assert!(!shown.text().contains('\u{1b}'), "no colour where there is no terminal");
+    let report = run("inspect {} --json", &path).exits(0).json();
+    assert_eq!(report["outcome"], "clean");
+    assert_eq!(report["header"]["state"], "in use");
+    let count = report["records"]["count"].as_u64().unwrap();
+    let lines = run("inspect {} --records --json", &path).exits(0).json_lines();
+    let records: Vec<_> = lines.iter().filter(|line| line.get("generation").is_some()).collect();
+    assert_eq!(records.len() as u64, count);
+    assert_eq!(records[0]["position"], 8192);
+}
+
+#[test]
+fn damage_is_told_with_file_position_and_field_and_what_is_behind_it_is_shown() {
+    let path = golden("damage-in-the-middle.seg");
+    let shown = run("inspect {} --records", &path).exits(1);
+    assert!(
+        shown.stderr.contains("damage-in-the-middle.seg, byte 8232, record 1"),
+        "{}",
+        shown.stderr
+    );
+    assert!(
+        shown.stderr.contains("CRC32")
+            && shown.stderr.contains("found")
+            && shown.stderr.contains("expected")
+    );
+    assert!(shown.text().contains("  2  byte 8272"), "the records behind it: {}", shown.text());
+    let error = run("inspect {} --json", &path).exits(1).error();
+    assert_eq!(error["error"], "ERR_DAMAGED");
+    assert_eq!(
+        (&error["exit"], &error["position"], &error["offset"]),
+        (&json!(1), &json!(8232), &json!(1))
+    );
+}
+
+#[test]
+fn a_torn_tail_is_no_damage() {
+    let report = run("inspect {} --json", &golden("torn-tail.seg")).exits(0).json();
+    assert_eq!(report["outcome"], "torn tail");
+}
+
+#[test]
+fn a_dump_names_each_field_and_a_damaged_record_is_dumped_too() {
+    let path = golden("damage-in-the-middle.seg");
+    let good = run("inspect {} --hex 0", &path).exits(0);
+    for text in ["header CRC32: ", ", fits", "payload length: ", "00002000  "] {
+        assert!(good.text().contains(text), "{text} is not in {}", good.text());
+    }
+    let bad = run("inspect {} --hex 1", &path).exits(1);
+    assert!(
+        bad.text().contains("body CRC32") && bad.stderr.contains("byte 8232"),
+        "{}",
+        bad.stderr
+    );
+    assert_eq!(run("inspect {} --hex @8272 --json", &path).exits(0).json()["position"], 8272);
+    assert!(run("inspect {} --hex @8", &path).exits(0).text().contains("layout version: 1"));
+    assert!(run("inspect {} --hex @5000", &path).exits(0).text().contains("next offset: "));
+    run("inspect {} --hex 99", &path).exits(3).says(&["holds no record 99"]);
+    run("inspect {} --hex x", &path).exits(2);
+}
+
+#[test]
+fn case_I2_every_kind_of_file_has_its_own_answer_and_no_panic() {
+    let dir = Dir::new();
+    let urandom: Vec<u8> = {
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        fs::File::open("/dev/urandom").unwrap().take(1 << 20).read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    let header_only = fs::read(golden("empty.seg")).unwrap()[..4096].to_vec();
+    // Without a segment's records behind it a header is still a segment, and shorter than it says.
+    run("inspect {}", &dir.file("header-only.seg", &header_only))
+        .exits(1)
+        .says(&["byte 4096", "12288"]);
+    run("inspect {}", &golden("empty.seg")).exits(0);
+    run("inspect {}", &dir.file("empty.seg", b"")).exits(1).says(&["byte 0", "0 bytes", "512"]);
+    run("inspect {}", &dir.file("zeroes.seg", &[0; 1 << 20])).exits(1).says(&["byte 0", "zeroes"]);
+    run("inspect {}", &dir.file("random.seg", &urandom)).exits(1).says(&["byte 0", "magic"]);
+    run("inspect {}", &dir.path("missing.seg")).exits(3).says(&["missing.seg", "No such file"]);
+    let spare = run("inspect {}", &golden("spare-with-leftovers.seg")).exits(0);
+    assert!(spare.text().contains("spare, holds no messages"), "{}", spare.text());
+    let spare = run("inspect {} --records --json", &golden("spare-with-leftovers.seg")).exits(0);
+    assert_eq!(spare.json_lines().len(), 1, "the report and no record");
+    std::os::unix::fs::symlink(golden("worked.seg"), dir.path("link.seg")).unwrap();
+    run("inspect {}", &dir.path("link.seg")).exits(3).says(&["symbolic link"]);
+    run("inspect {}", std::path::Path::new("/dev/null")).exits(3).says(&["device"]);
+    for option in ["--records", "--hex 0", "--records --json"] {
+        for name in ["empty.seg", "zeroes.seg", "random.seg", "header-only.seg", "missing.seg"] {
+            let code = run(&format!("inspect {{}} {option}"), &dir.path(name)).code;
+            assert!([1, 3].contains(&code), "{name} {option}: {code}");
+        }
+    }
+}
+
+#[test]
+fn case_I2_a_segment_cut_at_each_byte_of_its_header_is_told_with_its_length() {
+    let dir = Dir::new();
+    let whole = fs::read(golden("worked.seg")).unwrap();
+    // Each byte of the sector that holds the fields, then a few on to the first record.
+    let lens: Vec<usize> =
+        (0..=512).chain([513, 4095, 4096, 4097, 8191, 8192, 8193, 8223, 8224]).collect();
+    let check = |len: usize| {
+        let path = dir.file(&format!("cut-{len}.seg"), &whole[..len]);
+        let shown = run("inspect {}", &path).exits(1);
+        let place = if len < 512 { "byte 0".to_owned() } else { format!("byte {len}") };
+        let named = format!("cut-{len}.seg");
+        assert!(
+            shown.stderr.contains(&named) && shown.stderr.contains(&place),
+            "{len}: {}",
+            shown.stderr
+        );
+    };
+    // Each waits for a writer that is not there, so many at a time.
+    std::thread::scope(|scope| {
+        for some in lens.chunks(lens.len() / 24) {
+            scope.spawn(|| some.iter().for_each(|&len| check(len)));
+        }
+    });
+}
+
+#[test]
+fn case_I2_a_file_that_may_not_be_read_is_unreadable_and_not_damaged() {
+    let dir = Dir::new();
+    let path = dir.file("locked.seg", &fs::read(golden("worked.seg")).unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::File::open(&path).is_ok() {
+        // Root reads anything; as another user then, for whom the way there is open.
+        fs::set_permissions(dir.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+        let command = dir.path("plimsoll");
+        fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &command).unwrap();
+        use std::os::unix::process::CommandExt;
+        let output = std::process::Command::new(command)
+            .args(["inspect", path.to_str().unwrap()])
+            .uid(65534)
+            .gid(65534)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("locked.seg") && told.contains("Permission denied"), "{told}");
+    } else {
+        run("inspect {}", &path).exits(3).says(&["locked.seg", "Permission denied"]);
+    }
+}
+
+#[test]
+fn i11_inspection_changes_no_byte_and_no_mtime() {
+    let dir = Dir::new();
+    let bytes = fs::read(golden("damage-in-the-middle.seg")).unwrap();
+    let path = dir.file("00000000000000000000.seg", &bytes);
+    let before = fs::metadata(&path).unwrap();
+    for option in ["", "--records", "--hex 1", "--json"] {
+        run(&format!("inspect {{}} {option}"), &path).exits(1);
+    }
+    let after = fs::metadata(&path).unwrap();
+    let stamps = |found: &fs::Metadata| {
+        (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+    };
+    assert_eq!(stamps(&before), stamps(&after));
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
