@@ -260,7 +260,8 @@ impl DataDir {
 /// Refuses a directory that is somebody else's, before anything is made in it.
 fn check_ours(fs: &dyn FileSystem, path: &Path, create: bool) -> Result<(), OpenError> {
     let entries = fs.list(path).disk("list", path)?;
-    let is_ours = |entry: &DirEntry| ["LAYOUT", "LOCK", "logs"].iter().any(|own| entry.name == *own);
+    let is_ours =
+        |entry: &DirEntry| ["LAYOUT", "LOCK", "logs"].iter().any(|own| entry.name == *own);
     if entries.iter().any(is_ours) {
         return Ok(());
     }
