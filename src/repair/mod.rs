@@ -172,6 +172,9 @@ pub enum RepairError {
     /// There is no such log.
     #[error("there is no log {0}")]
     Missing(LogName),
+    /// A directory cannot be listed, so logs may be in it that nobody sees.
+    #[error("{0}")]
+    Unreadable(Finding),
     /// What stands there cannot be read as a log.
     #[error(transparent)]
     Recover(#[from] RecoverError),

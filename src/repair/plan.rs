@@ -44,7 +44,13 @@ pub(super) fn plan(
             names.push((log.as_str().to_owned(), path));
         }
         None => {
-            let found = find_logs(fs, &logs, &mut Vec::new());
+            let mut findings = Vec::new();
+            let found = find_logs(fs, &logs, &mut findings);
+            // A log that is not seen is not a good one.
+            let unseen = |finding: &Finding| finding.outcome != Outcome::Foreign;
+            if let Some(finding) = findings.into_iter().find(unseen) {
+                return Err(RepairError::Unreadable(finding));
+            }
             names.extend(found.into_iter().map(|log| (log.name, log.path)));
         }
     }
