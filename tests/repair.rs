@@ -243,6 +243,17 @@ fn cases() -> Vec<Case> {
             next_at_most: 20 + CAPACITY / 32,
         },
         Case {
+            name: "damage at the end, and the next file in the taking",
+            build: |fs| {
+                let at = three(fs);
+                fs.flip(path(20), at[2][9] + 9, 1).unwrap();
+                put(fs, &path(30), &Image::new(&spare(3)).bytes);
+            },
+            kept: (0..29).collect(),
+            next_at_least: 30,
+            next_at_most: 30 + CAPACITY / 32,
+        },
+        Case {
             name: "a single segment without its header",
             build: |fs| {
                 three(fs);

@@ -36,14 +36,15 @@ pub(super) struct Chain<'a> {
     elements: Vec<Element>,
     keep: Vec<PathBuf>,
     remove: Vec<PathBuf>,
+    remove_first: Vec<PathBuf>,
     /// The end of the log before the first element, where files were dropped before it.
     begin: Option<Offset>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(plan: &'a mut LogPlan, sizes: Sizes) -> Self {
-        let (elements, keep, remove) = (Vec::new(), Vec::new(), Vec::new());
-        Self { plan, sizes, elements, keep, remove, begin: None }
+        let (keep, remove, remove_first) = (Vec::new(), Vec::new(), Vec::new());
+        Self { plan, sizes, elements: Vec::new(), keep, remove, remove_first, begin: None }
     }
 
     pub(super) fn build(mut self, files: &[Weighed]) {
@@ -59,6 +60,8 @@ impl<'a> Chain<'a> {
         }
         if counted.is_empty() {
             self.nothing_left(files);
+        } else {
+            self.clear_the_way(files);
         }
         self.link();
     }
@@ -72,11 +75,25 @@ impl<'a> Chain<'a> {
         for file in files {
             self.keep.push(file.path.clone());
             if file.name != last.name {
-                self.remove.push(file.path.clone());
+                self.remove_first.push(file.path.clone());
             }
         }
         self.empty(last.name, None);
         self.begin = Some(last.name);
+    }
+
+    /// A file in the taking is the start's to deal with only while it is behind the last segment. In front of a new one
+    /// it would be damage, so it goes before that is made.
+    fn clear_the_way(&mut self, files: &[Weighed]) {
+        let Some(last) = self.elements.last().map(|element| element.base) else { return };
+        for file in files.iter().filter(|file| matches!(file.fate, Fate::Leave)) {
+            if file.name <= last {
+                self.keep.push(file.path.clone());
+            }
+            if file.name < last {
+                self.remove_first.push(file.path.clone());
+            }
+        }
     }
 
     fn own(&mut self, own: &Own, next: Option<&Weighed>) {
@@ -263,6 +280,7 @@ impl<'a> Chain<'a> {
                 steps.push(Step::Keep { path });
             }
         }
+        steps.extend(self.remove_first.into_iter().map(|path| Step::Remove { path }));
         // From the end to the front: what is right of a gap is complete before the gap is declared.
         steps.extend(writes.into_iter().rev());
         steps.extend(self.remove.into_iter().map(|path| Step::Remove { path }));
