@@ -52,6 +52,7 @@ plans! {
     truncate_partly
     truncate_staged
     delete
+    delete_in_a_folder
     idle_checkpoint
     close
     recovery_of_a_torn_batch

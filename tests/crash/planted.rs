@@ -107,6 +107,7 @@ planted! {
         By::Check("a_flipped_header", checks::a_flipped_header);
     planted_trailing_file_trusted_is_caught: TrailingFileTrusted,
         By::Plan("file_under_another_name");
-    planted_trash_emptied_before_sync_is_caught: TrashEmptiedBeforeSync, By::Plan("delete");
+    planted_trash_emptied_before_sync_is_caught: TrashEmptiedBeforeSync,
+        By::Plan("delete_in_a_folder");
     planted_delete_without_sync_is_caught: DeleteWithoutSync, By::Plan("delete");
 }

@@ -225,6 +225,13 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("deep/b");
         world.append("deep/b", &[512]);
     }),
+    Plan {
+        second: usize::MAX,
+        ..Plan::new("delete_in_a_folder", two_logs, |world| {
+            world.start();
+            world.delete("deep/b");
+        })
+    },
     Plan::new("idle_checkpoint", one_record, |world| {
         world.start();
         world.open("a");
