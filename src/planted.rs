@@ -35,6 +35,10 @@ pub enum Fault {
     TrailingFileTrusted,
     TrashEmptiedBeforeSync,
     DeleteWithoutSync,
+    TruncateToUncommitted,
+    ClaimsStagedAsDurable,
+    FailedSyncSaysNotWritten,
+    HealAtOpenCarriesNothing,
 }
 
 impl Fault {
@@ -66,6 +70,10 @@ impl Fault {
         Self::TrailingFileTrusted,
         Self::TrashEmptiedBeforeSync,
         Self::DeleteWithoutSync,
+        Self::TruncateToUncommitted,
+        Self::ClaimsStagedAsDurable,
+        Self::FailedSyncSaysNotWritten,
+        Self::HealAtOpenCarriesNothing,
     ];
 }
 

@@ -314,7 +314,7 @@ impl Shared {
                 payload_len: new.payload.len() as u32,
                 headers_len: new.headers.len() as u16,
                 generation: segment.generation,
-                unsynced: (position - segment.durable()) as u32,
+                unsynced: unsynced(position - segment.durable()) as u32,
                 relative: (offset.0 - segment.base.0) as u32,
                 millis: now,
             },
@@ -353,12 +353,20 @@ impl Shared {
         let Some(log) = state.id else {
             unreachable!("the identity is made when the first file is reserved")
         };
+        // In the place of an empty file it says of the segment before what that one said: a gap that a repair declared
+        // would else be damage at the next start.
+        let (previous_end, previous_millis, origin) = match state.segments.back() {
+            Some(last) if last.base == base => {
+                (last.previous_end, last.previous_millis, last.origin)
+            }
+            _ => (base, previous_millis, origin),
+        };
         Arc::new(Segment {
             id: self.files.new_id(),
             path: self.dir.join(segment_file(base)),
             log,
             base,
-            previous_end: base,
+            previous_end,
             previous_millis,
             generation: spare.generation,
             class: spare.class,
@@ -414,6 +422,12 @@ impl Shared {
             None => AppendError::Busy,
         }
     }
+}
+
+/// What a record says of the bytes before it: those that no sync has brought to the disk yet, its own batch's among
+/// them. A torn batch whose records vouched for each other would be taken for damage.
+fn unsynced(bytes: u64) -> u64 {
+    if planted::is(Fault::ClaimsStagedAsDurable) { 0 } else { bytes }
 }
 
 /// Marks a file that must not be written again.

@@ -134,6 +134,8 @@ pub(crate) struct Plan {
     pub(crate) exhaustive: u64,
     /// Seeds for power cuts with more outcomes.
     pub(crate) seeds: u64,
+    /// As `exhaustive`, for second crashes.
+    pub(crate) second_exhaustive: u64,
 }
 
 impl Plan {
@@ -155,6 +157,7 @@ impl Plan {
             second: 400,
             exhaustive: 64,
             seeds: 6,
+            second_exhaustive: 4,
         }
     }
 }
@@ -364,8 +367,11 @@ impl Explorer {
         let life = second_life(&self.plan);
         let how = || format!("{first} {second}");
         let dead = guard(self.stats, how, || live(image, Some(second), life))?;
-        let (kinds, _) =
-            self.kinds(&dead, if self.full { 64 } else { 4 }, if self.full { 4 } else { 1 });
+        let (kinds, _) = self.kinds(
+            &dead,
+            if self.full { 64 } else { self.plan.second_exhaustive },
+            if self.full { 4 } else { 1 },
+        );
         for crash in kinds {
             let mut image = dead.fork();
             crash.strike(&image.fs);

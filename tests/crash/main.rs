@@ -9,8 +9,13 @@
     reason = "not the engine: a test"
 )]
 
+#[cfg_attr(not(debug_assertions), allow(dead_code))]
+mod checks;
+mod constructed;
 mod explore;
 mod oracle;
+#[cfg(debug_assertions)]
+mod planted;
 mod scripts;
 mod world;
 
@@ -44,8 +49,10 @@ plans! {
     roll_batch
     roll_single
     truncate
+    truncate_partly
     truncate_staged
     delete
+    delete_in_a_folder
     idle_checkpoint
     close
     recovery_of_a_torn_batch
@@ -62,6 +69,16 @@ plans! {
     heal_checkpoint_sync
     heal_in_place
     heal_at_open
+    heal_waits
+    short_write
+    append_over_a_torn_record
+    recovery_that_zeroes
+    heal_at_a_blocks_end
+    leftovers_of_another_log
+    leftovers_of_an_earlier_use
+    checkpoint_of_an_earlier_use
+    file_under_another_name
+    payload_that_is_a_record
 }
 
 /// Replays what a failing test printed.

@@ -57,6 +57,12 @@ impl World {
         Self::of(fs, Oracle::default())
     }
 
+    /// A machine of which nothing is known.
+    #[allow(dead_code, reason = "for cases that bring their own")]
+    pub(crate) fn over(fs: SimFileSystem) -> Self {
+        Self::of(fs, Oracle::default())
+    }
+
     fn of(fs: SimFileSystem, oracle: Oracle) -> Self {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
         Self { fs, clock, oracle, faulty: false, node: None, logs: BTreeMap::new() }
