@@ -1,5 +1,7 @@
 //! What the fuzz targets share.
 
+pub mod operations;
+
 use plimsoll::fs::File;
 use std::io;
 use std::sync::{PoisonError, RwLock};

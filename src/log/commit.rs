@@ -30,7 +30,7 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    fn untouched(error: DiskError) -> Self {
+    pub(super) fn untouched(error: DiskError) -> Self {
         Self { error, in_flight: Outcome::NotWritten, heal: false }
     }
 
@@ -40,7 +40,7 @@ impl Failed {
     }
 
     /// Any part of it may be on the disk.
-    fn written(error: DiskError) -> Self {
+    pub(super) fn written(error: DiskError) -> Self {
         let refused = planted::is(Fault::FailedSyncSaysNotWritten);
         let in_flight = if refused { Outcome::NotWritten } else { Outcome::Unknown };
         Self { error, in_flight, heal: true }
@@ -52,6 +52,8 @@ impl Failed {
 struct Job {
     chunk: Chunk,
     checkpoint: Option<Checkpoint>,
+    /// Its file takes the place, and the name, of an empty one.
+    replaces: bool,
     /// For a planted fault: the next chunk's header, written too early.
     #[allow(dead_code, reason = "read only where faults can be planted")]
     early: Option<Arc<super::state::Segment>>,
@@ -149,7 +151,8 @@ impl Shared {
             .then(|| state.chunks.front().map(|next| Arc::clone(&next.segment)))
             .flatten();
         chunk.padding = padded - unpadded;
-        Some(Job { chunk, checkpoint, early })
+        let replaces = chunk.spare.is_some() && Self::replaces(state, &chunk);
+        Some(Job { chunk, checkpoint, replaces, early })
     }
 
     #[allow(clippy::result_large_err, reason = "the chunk comes back either way")]
@@ -164,7 +167,10 @@ impl Shared {
     fn write_job(&self, job: &mut Job) -> Result<(), Failed> {
         let segment = Arc::clone(&job.chunk.segment);
         let first_commit = job.chunk.spare.is_some();
+        let padding = job.chunk.padding;
+        job.chunk.buffer.extend(padding).fill(0);
         let file = match job.chunk.spare.take() {
+            Some(spare) if job.replaces => return self.write_replacing(&job.chunk, spare),
             Some(spare) => match self.name(&segment.path, &spare.path) {
                 Ok(()) => {
                     self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
@@ -192,8 +198,6 @@ impl Shared {
                 job.checkpoint = None;
             }
         }
-        let padding = job.chunk.padding;
-        job.chunk.buffer.extend(padding).fill(0);
         let data = Write { position: job.chunk.start, bytes: job.chunk.buffer.bytes() };
         // The header goes with the first records, in one sync: a sync of the records alone would confirm what a restart
         // takes for leftovers behind a spare header.
@@ -278,6 +282,9 @@ impl Shared {
 
     fn finish(&self, state: &mut State, chunk: Chunk, took: Duration) {
         let parity = usize::from(chunk.seq % 2 == 1);
+        if !chunk.segment.is_committed() {
+            self.forget_replaced(state, &chunk);
+        }
         chunk.segment.committed.store(true, Ordering::Release);
         state.in_flight = 0;
         state.durable = chunk.end;

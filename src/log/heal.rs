@@ -74,8 +74,11 @@ impl Shared {
                 segment.committed.store(true, Ordering::Release);
                 self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
                 if state.segments.back().is_some_and(|last| last.base == base) {
-                    // The failed file held nothing durable, and has lost its name to this one.
-                    state.segments.pop_back();
+                    // It, or the file that was to replace it, has failed, and held nothing durable. Its name is this
+                    // one's now.
+                    if let Some(empty) = state.segments.pop_back() {
+                        self.files.forget(empty.id);
+                    }
                 }
                 state.segments.push_back(Arc::clone(&segment));
                 state.active = Some(Active::new(segment));

@@ -8,6 +8,7 @@ mod index;
 mod open;
 mod place;
 mod read;
+mod replace;
 mod stage;
 mod state;
 mod ticket;

@@ -353,12 +353,20 @@ impl Shared {
         let Some(log) = state.id else {
             unreachable!("the identity is made when the first file is reserved")
         };
+        // In the place of an empty file it says of the segment before what that one said: a gap that a repair declared
+        // would else be damage at the next start.
+        let (previous_end, previous_millis, origin) = match state.segments.back() {
+            Some(last) if last.base == base => {
+                (last.previous_end, last.previous_millis, last.origin)
+            }
+            _ => (base, previous_millis, origin),
+        };
         Arc::new(Segment {
             id: self.files.new_id(),
             path: self.dir.join(segment_file(base)),
             log,
             base,
-            previous_end: base,
+            previous_end,
             previous_millis,
             generation: spare.generation,
             class: spare.class,

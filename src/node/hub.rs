@@ -17,6 +17,7 @@ struct Queues {
     commits: VecDeque<Arc<Shared>>,
     prepares: VecDeque<Arc<Shared>>,
     closing: bool,
+    ended: bool,
 }
 
 /// The queues.
@@ -69,16 +70,33 @@ impl Hub {
         self.commit.notify_all();
         self.prepare.notify_all();
     }
+
+    /// Lets go of what nobody will do any more, and takes nothing from now on: a queue that is left holds logs, which hold
+    /// the queue, and none of them would ever be freed.
+    pub(super) fn end(&self) {
+        let mut queues = self.lock();
+        queues.ended = true;
+        let left = (std::mem::take(&mut queues.commits), std::mem::take(&mut queues.prepares));
+        drop(queues);
+        // A log's last handle may be among them, and closing files is no work for under a lock.
+        drop(left);
+    }
 }
 
 impl Helper for Hub {
     fn commit(&self, log: Arc<Shared>) {
-        self.lock().commits.push_back(log);
-        self.commit.notify_one();
+        let mut queues = self.lock();
+        if !queues.ended {
+            queues.commits.push_back(log);
+            self.commit.notify_one();
+        }
     }
 
     fn prepare(&self, log: Arc<Shared>) {
-        self.lock().prepares.push_back(log);
-        self.prepare.notify_one();
+        let mut queues = self.lock();
+        if !queues.ended {
+            queues.prepares.push_back(log);
+            self.prepare.notify_one();
+        }
     }
 }

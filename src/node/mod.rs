@@ -458,6 +458,7 @@ impl Node {
             // A thread that panicked has reported itself.
             let _ = thread.join();
         }
+        self.inner.hub.end();
     }
 }
 

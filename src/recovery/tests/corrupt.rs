@@ -1,6 +1,7 @@
 //! Damage to what was durable: reported with file and position, never cut, and nothing is changed.
 
 use super::support::*;
+use crate::format::checkpoint::Checkpoint;
 use crate::format::header::Origin;
 use crate::format::{CHECKPOINT_POSITION, SECTOR_LEN, WINDOW};
 use crate::fs::FileSystem;
@@ -117,6 +118,28 @@ fn a_flipped_checkpoint_is_ignored() {
         fs.flip(path_of(0), CHECKPOINT_POSITION + byte, 0x20).unwrap();
         fs.process_death();
         assert_eq!(recovered_records(&fs), expected(5), "byte {byte}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_no_writer_makes_is_ignored() {
+    let fs = machine(1);
+    let mut writer = begin(0).take(&fs);
+    writer.append_all(5);
+    let whole = fs.snapshot();
+    // Room without a record, a record without room, and one more than fits.
+    for (position, next) in [(CAPACITY, 0), (8192, 1), (8192 + 64, 3)] {
+        fs.restore(&whole);
+        let checkpoint = Checkpoint {
+            generation: generation(3),
+            log: LOG,
+            position,
+            next: Offset(next),
+            millis: 0,
+        };
+        fs.overwrite(path_of(0), CHECKPOINT_POSITION, &checkpoint.encode()).unwrap();
+        fs.process_death();
+        assert_eq!(recovered_records(&fs), expected(5), "{position} {next}");
     }
 }
 
