@@ -195,7 +195,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-fn full() -> bool {
+pub(crate) fn full() -> bool {
     #[allow(clippy::disallowed_methods, reason = "not the engine: a test's setting")]
     std::env::var_os("PLIMSOLL_CRASH_FULL").is_some_and(|value| value == "1")
 }
@@ -263,7 +263,7 @@ fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 }
 
 /// The last word on a state: it can be read and written, and a further recovery makes the same of it.
-fn settle(world: &mut World) {
+pub(crate) fn settle(world: &mut World) {
     world.faulty = false;
     world.recover();
     for log in world.oracle.names() {

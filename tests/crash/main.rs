@@ -13,6 +13,8 @@
 mod checks;
 mod constructed;
 mod explore;
+mod faults;
+mod lives;
 mod oracle;
 #[cfg(debug_assertions)]
 mod planted;

@@ -2,7 +2,7 @@
 
 use super::oracle::{Oracle, Shown, View};
 use plimsoll::clock::ManualClock;
-use plimsoll::error::{AppendError, CommitError, Outcome, PublishError};
+use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishError, Stopped};
 use plimsoll::format::layout::{self, ClassSizes};
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::{Fault, SimFileSystem};
@@ -119,6 +119,11 @@ impl World {
         assert!(self.dead() || self.faulty, "nothing is broken, but {what}: {error}");
     }
 
+    /// Whether a node is running.
+    pub(crate) fn is_up(&self) -> bool {
+        self.up()
+    }
+
     fn up(&self) -> bool {
         !self.dead() && self.node.is_some()
     }
@@ -134,6 +139,9 @@ impl World {
         self.oracle.opening(log);
         match self.node().open_log(&name(log), options) {
             Ok(open) => {
+                if open.durable() == Offset::ZERO {
+                    self.oracle.opened_empty(log);
+                }
                 // A log that is open for reading only may have a name that is not durable.
                 if !self.dead() && open.stopped().is_none() {
                     self.oracle.opened(log);
@@ -142,6 +150,11 @@ impl World {
             }
             Err(error) => self.expect_error("opening fails", &error),
         }
+    }
+
+    /// Whether the log is open.
+    pub(crate) fn is_open(&self, log: &str) -> bool {
+        self.has(log)
     }
 
     fn has(&self, log: &str) -> bool {
@@ -227,7 +240,10 @@ impl World {
                 true
             }
             Err(error) => {
-                self.expect_error("a commit fails", &error);
+                let stopped = matches!(error.reason, CommitFailure::Stopped(Stopped::Deleted));
+                if !stopped {
+                    self.expect_error("a commit fails", &error);
+                }
                 self.answered(batch, error.outcome);
                 false
             }
@@ -302,7 +318,11 @@ impl World {
             Ok(())
         };
         if let Err(error) = take() {
-            assert!(self.dead(), "I4: log {log} cannot be read: {error}");
+            let damaged = matches!(error, plimsoll::error::ReadError::Damaged(_));
+            assert!(
+                self.dead() || self.faulty && !damaged,
+                "I4: log {log} cannot be read: {error}"
+            );
             return None;
         }
         Some(View { head: head.0, next: next.0, records })
@@ -344,7 +364,8 @@ impl World {
             }
             self.read(log);
         }
-        if !self.dead() {
+        // What could not be made durable is not tidied up either.
+        if !self.dead() && self.logs.values().all(|log| log.stopped().is_none()) {
             self.check_files();
         }
     }
