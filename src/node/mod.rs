@@ -12,6 +12,7 @@ use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::{FileSystem, OsFileSystem};
 use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
+use crate::planted::{self, Fault};
 use crate::segment::Files;
 use data_dir::DataDir;
 use hub::{Hub, Job};
@@ -266,6 +267,19 @@ impl Inner {
         })
     }
 
+    /// Before a log is opened again in a running node: a rename out of the spares may have been done though it failed.
+    /// It is durable only when both directories are synced, and recovery syncs the log's alone, as a node that starts
+    /// has synced the spares [R].
+    fn settle_spares(&self) -> Result<(), DiskError> {
+        if planted::is(Fault::ReopenedWithoutSpares) {
+            return Ok(());
+        }
+        self.dirs.iter().try_for_each(|dir| {
+            let spares = dir.source.spares_dir();
+            self.fs.sync_dir(spares).disk("sync", spares)
+        })
+    }
+
     /// Finds the log's directory, or makes it in the data directory that the options name.
     fn find(
         &self,
@@ -325,6 +339,7 @@ impl Node {
                 if let Err(error) = log.shared().close(Stopped::Closed) {
                     tracing::debug!(log = %name, %error, "a failed log was left as it is");
                 }
+                self.inner.settle_spares()?;
                 *open = None;
             }
             let (dir, log_dir, parents) = self.inner.find(name, &options)?;

@@ -36,6 +36,9 @@ pub(crate) enum Crash {
 
 impl Crash {
     pub(crate) fn strike(&self, fs: &SimFileSystem) {
+        if std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some() {
+            println!("crash: {self}");
+        }
         match self {
             Self::Death => fs.process_death(),
             Self::Evict => {
