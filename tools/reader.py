@@ -29,7 +29,6 @@ import sys
 import tempfile
 import time
 import zlib
-from functools import lru_cache
 from typing import NamedTuple, Optional
 
 # ---------------------------------------------------------------- constants
@@ -61,7 +60,8 @@ CLASSES = {1: "tiny", 2: "small", 3: "main"}
 ORIGINS = {0: "none", 1: "roll", 2: "heal", 3: "repair"}
 
 CHUNK = 1 << 20                     # bytes read at a time
-PROOF_BUDGET = 1 << 29              # bytes of bodies read to derive keys, per file
+KEY_BUDGET = 4 * W                  # section 6: lengths of the records tried for a key
+LEFTOVERS_BUDGET = 1 << 29          # the same, where no verdict depends on it
 
 RULES = {                           # section 4.1
     1: "short",
@@ -334,8 +334,8 @@ def header_rules(header, sector):
     yield header.size_class not in CLASSES, 11, "size class"
     yield header.generation == 0, 12, "generation"
     yield not is_capacity(header.capacity), 24, "capacity"
-    yield any(header.reserved), 15, "reserved"
-    yield any(sector[80:508]), 80, "reserved"
+    reserved = next((at for at in (*range(15, 24), *range(80, 508)) if sector[at]), None)
+    yield reserved is not None, reserved, "reserved"
     yield header.state not in STATES, 10, "state"
     if header.in_use:
         yield header.origin not in (1, 2, 3), 14, "origin"
@@ -379,7 +379,7 @@ class Checkpoint(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What the header says that a checkpoint must agree with; None: unknown."""
+    """What a checkpoint must agree with; None: left out."""
 
     generation: Optional[int] = None
     log_id: Optional[bytes] = None
@@ -392,7 +392,7 @@ def expected_by(header):
     if not isinstance(header, Header):
         return Expected()
     if not header.in_use:
-        return Expected(generation=header.generation, capacity=header.capacity)
+        return Expected(generation=header.generation)
     return Expected(header.generation, header.log_id, header.base, header.capacity)
 
 
@@ -541,11 +541,13 @@ class Walk:
         self.position, self.expected = FIRST, 0
         self.failure = None
         self.claim = FIRST          # the furthest claim of the records passed
+        self.mark = 2**64           # a checkpoint's position
+        self.at_mark = None         # position and offset of what the walk met there
 
     def run(self, take=None):
         """Walk on from here; `take` is called with each record."""
         segment, key, generation, end = self.segment, self.key, self.generation, self.end
-        position, expected, claim = self.position, self.expected, self.claim
+        position, expected, claim, mark = self.position, self.expected, self.claim, self.mark
         self.failure = None
         while expected != end:
             record = examine(segment, position, key, generation, expected)
@@ -556,8 +558,12 @@ class Walk:
                 take(record)
             if position - record.unsynced > claim:
                 claim = position - record.unsynced
+            if position <= mark < position + record.length:
+                self.at_mark = position, expected
             position += record.length
             expected += 1
+        if position == mark:
+            self.at_mark = position, expected
         self.position, self.expected, self.claim = position, expected, claim
 
 
@@ -593,15 +599,11 @@ class Found:
 
 
 class Beyond:
-    """The search of section 6 behind a Stop.
+    """The search of section 6 behind a Stop."""
 
-    `keys(generation)` gives the keys to try. `generation` None stands for any;
-    `at_stop` includes Stop itself, for files without a header of their own.
-    """
-
-    def __init__(self, segment, keys, generation, stop, expected, at_stop=False):
-        self.segment, self.keys, self.generation = segment, keys, generation
-        self.stop, self.expected, self.at_stop = stop, expected, at_stop
+    def __init__(self, segment, key, generation, stop, expected):
+        self.segment, self.key, self.generation = segment, key, generation
+        self.stop, self.expected = stop, expected
 
     def run(self):
         found = Found()
@@ -615,7 +617,7 @@ class Beyond:
     def ranges(self):
         """Places 1 and 2 of the search, without looking anywhere twice."""
         stop = self.stop
-        yield (stop if self.at_stop else stop + 8), stop + W
+        yield stop + 8, stop + W
         index = self.segment.locate(stop, RECORD_HEAD)
         if index >= 0:
             fields = RECORD_FIELDS.unpack_from(self.segment.buffer, index)
@@ -635,25 +637,20 @@ class Beyond:
             return None
         fields = RECORD_FIELDS.unpack_from(segment.buffer, index)
         header_crc, _, payload, generation, headers, unsynced, relative, flags, _, _ = fields
-        if generation == 0 or self.generation not in (None, generation):
+        if generation != self.generation:
             return None
         seed = zlib.crc32(LE64.pack(position))
         crc = zlib.crc32(segment.buffer[index + 4:index + 32], seed)
-        if header_crc ^ crc not in self.keys(generation):
+        if header_crc ^ crc != self.key:
             return None
         length = padded(RECORD_HEAD + headers + payload)
         if flags or position + length > segment.end:
             return None
         if unsynced > W or unsynced > position - FIRST:
             return None
-        if not self.offset_fits(relative - self.expected, position - self.stop):
+        if not 0 < relative - self.expected <= (position - self.stop) // 32:
             return None
         return Counted(position, length, position - unsynced)
-
-    def offset_fits(self, ahead, distance):
-        if distance == 0:
-            return self.at_stop and ahead == 0
-        return 0 < ahead <= distance // 32
 
 
 def candidates(segment, low, high, generation):
@@ -701,15 +698,13 @@ class Proof(NamedTuple):
 class Prover:
     """Section 6, deriving the key: for files whose header names no log."""
 
-    def __init__(self, segment):
+    def __init__(self, segment, budget=KEY_BUDGET):
         self.segment = segment
-        self.budget = PROOF_BUDGET
+        self.budget = budget        # lengths of the records whose bodies may still be read
 
     def first(self, low, high, generation=None):
         """The first record in [low, high] that proves its key, or None."""
         for position in candidates(self.segment, low, high, generation):
-            if self.budget <= 0:
-                return None
             proof = self.prove(position)
             if proof:
                 return proof
@@ -727,8 +722,13 @@ class Prover:
         length = padded(RECORD_HEAD + headers + payload)
         if flags or generation == 0 or position + length > segment.end:
             return None
-        if unsynced > W or unsynced > room or relative > room // 32:
+        if unsynced > W or unsynced > room:
             return None
+        if relative > room // 32 or (relative == 0) != (room == 0):
+            return None
+        if length > self.budget:
+            return None
+        self.budget -= length
         seed = zlib.crc32(LE64.pack(position))
         key = header_crc ^ zlib.crc32(segment.buffer[index + 4:index + 32], seed)
         if not self.body_fits(position, headers + payload, length, body_crc ^ key, seed):
@@ -736,7 +736,6 @@ class Prover:
         return Proof(position, key, generation, relative)
 
     def body_fits(self, position, body, length, crc, seed):
-        self.budget -= body
         body_at = position + RECORD_HEAD
         if self.segment.crc(body_at, body, seed) != crc:
             return False
@@ -756,7 +755,7 @@ class Leftover(NamedTuple):
 
 def leftovers(segment):
     """Runs of whole records under derived keys, each within W of the last."""
-    prover, runs, low = Prover(segment), [], FIRST
+    prover, runs, low = Prover(segment, LEFTOVERS_BUDGET), [], FIRST
     while True:
         proof = prover.first(low, low + W)
         if proof is None:
@@ -789,39 +788,31 @@ def leftovers_text(segment):
 
 
 def vouches(segment, header, log_ids):
-    """Section 6, "in a file without a header of its own".
-
-    What in the file says that its header was durable, in words, or None.
-    With a header (a spare's, or one of another base) a claim beyond 8192 or a
-    checkpoint of its generation is needed; without one any record will do.
-    """
-    expected = expected_by(header)
-    checkpoint = read_checkpoint(segment, expected)
+    """Section 6, "what vouches in a trailing file": in words, or None."""
+    if isinstance(header, HeaderFault) and header.kind == "short":
+        return None
+    generation = header.generation if isinstance(header, Header) else None
+    checkpoint = read_checkpoint(segment, Expected(generation=generation))
     if checkpoint and checkpoint.fault is None:
         return f"a checkpoint of generation {checkpoint.generation} at 4096"
-    ids = [expected.log_id] if expected.log_id is not None else log_ids
-    keys = keys_for(segment, ids, expected.generation)
-    if keys is None:
-        return None
-    found = Beyond(segment, keys, expected.generation, FIRST, 0, at_stop=True).run()
-    if expected.generation is None and found.count:
-        return f"a record at {found.furthest.position}"
-    if found.claim > FIRST:
+    if generation is None:
+        proof = Prover(segment).first(FIRST, FIRST + W)
+        return proof and f"a record at {proof.position}"
+    key = key_for(segment, header, log_ids)
+    found = key is not None and Beyond(segment, key, generation, FIRST, 0).run()
+    if found and found.claim > FIRST:
         return f"the record at {found.strongest.position}, which claims {found.claim}"
     return None
 
 
-def keys_for(segment, log_ids, generation):
-    """The keys of known logs, else a derived one; None if none is proved."""
+def key_for(segment, header, log_ids):
+    """The key of the header's log, of the directory's, or one that a record proves."""
+    if header.in_use:
+        return header.key
     if log_ids:
-        @lru_cache(maxsize=None)
-        def keys(its_generation):
-            return {key_of(log_id, its_generation) for log_id in log_ids}
-        return keys
-    proof = Prover(segment).first(FIRST, FIRST + W, generation)
-    if proof is None:
-        return None
-    return lambda its_generation: {proof.key} if its_generation == proof.generation else ()
+        return key_of(log_ids[0], header.generation)
+    proof = Prover(segment).first(FIRST, FIRST + W, header.generation)
+    return proof and proof.key
 
 
 # --------------------------------------------------------- one segment file
@@ -830,12 +821,25 @@ def keys_for(segment, log_ids, generation):
 class Outcome:
     """What reading a segment came to."""
 
-    def __init__(self, walk):
-        self.walk = walk
+    def __init__(self, walk, base):
+        self.walk, self.base = walk, base
         self.verdict = None         # sealed, clean, torn tail, damage or gone
         self.found = Found()
-        self.checkpoint = None
+        self.checkpoint = None      # as of the judgement
+        self.passed = None          # the valid one that was there when the walk began
         self.text = ""
+
+    @property
+    def disagreement(self):
+        """Section 6: where a checkpoint that counts and the walk differ, in words, or None."""
+        met = self.walk.at_mark
+        if met is None or self.verdict == "gone":
+            return None
+        said = self.passed.position, self.passed.next_offset
+        position, offset = met[0], self.base + met[1]
+        if said == (position, offset):
+            return None
+        return position, f"the checkpoint puts record {said[1]} at {said[0]}; here is {offset}"
 
     @property
     def position(self):
@@ -859,8 +863,11 @@ def read_segment(segment, header, sealed_at=None, take=None):
     """
     end = None if sealed_at is None else sealed_at - header.base
     walk = Walk(segment, header.key, header.generation, end)
-    outcome = Outcome(walk)
+    outcome = Outcome(walk, header.base)
     try:
+        outcome.checkpoint = passed = read_checkpoint(segment, expected_by(header))
+        if passed and passed.fault is None:
+            outcome.passed, walk.mark = passed, passed.position
         while True:
             walk.run(take)
             if walk.failure is None:
@@ -896,9 +903,7 @@ def last_damage(outcome, header):
     """Section 6: the damage at the Stop of a last segment in words, or None."""
     walk = outcome.walk
     segment, stop = walk.segment, walk.position
-    keys = {header.key}
-    search = Beyond(segment, lambda _: keys, header.generation, stop, walk.expected)
-    outcome.found = search.run()
+    outcome.found = Beyond(segment, header.key, header.generation, stop, walk.expected).run()
     outcome.checkpoint = read_checkpoint(segment, expected_by(header))
     voices = [(outcome.found.claim, "record")]
     if outcome.checkpoint and outcome.checkpoint.fault is None:
@@ -938,6 +943,17 @@ def is_another(now, header):
             and (now.generation, now.state) != (header.generation, header.state))
 
 
+def report_outcome(report, path, outcome, header, checking):
+    """The verdict, and what section 6 says of checkpoints and of short files."""
+    report.add(outcome.verdict, path, outcome_text(outcome, header), outcome.position)
+    if outcome.disagreement:
+        position, text = outcome.disagreement
+        report.add("damage", path, text, position)
+    length = outcome.walk.segment.length
+    if checking and length < header.capacity and outcome.verdict not in ("sealed", "gone"):
+        report.add("damage", path, f"the file ends here, its header says {header.capacity} bytes", length)
+
+
 def outcome_text(outcome, header):
     walk = outcome.walk
     text = f"{counted(walk.expected, 'record')} [{header.base}, {header.base + walk.expected})"
@@ -946,8 +962,6 @@ def outcome_text(outcome, header):
     checkpoint = outcome.checkpoint
     if checkpoint and checkpoint.fault not in (None, "zero"):
         text += f"; checkpoint ignored ({checkpoint.fault})"
-    if outcome.verdict in ("clean", "torn tail") and walk.segment.length < header.capacity:
-        text += f"; the file lacks {header.capacity - walk.segment.length} bytes of its capacity"
     return f"{outcome.text}; {text}"
 
 
@@ -1045,10 +1059,21 @@ def load_log(directory):
     entries = []
     for base, path in segment_names(directory):
         try:
-            entries.append(load_entry(base, path))
+            entry = load_entry(base, path)
         except FileNotFoundError:
             continue                # given up since the directory was listed
+        if isinstance(entry.header, HeaderFault) and entry.header.kind == "newer":
+            raise Refused(path, entry.header.text)
+        entries.append(entry)
     return entries
+
+
+class Fate(NamedTuple):
+    """What section 6 makes of a file: segment, unused, damage, gone or unreadable."""
+
+    kind: str
+    text: str = ""
+    position: Optional[int] = None
 
 
 class LogReader:
@@ -1057,103 +1082,127 @@ class LogReader:
     def __init__(self, entries, report, take=None):
         self.entries, self.report = entries, report
         self.segments = [entry for entry in entries if entry.is_segment]
-        self.place = {entry.path: index for index, entry in enumerate(self.segments)}
         self.take = take            # take(base, record)
         self.log_ids = [self.segments[0].header.log_id] if self.segments else []
+        self.fates = self.judge_files()
 
     def check(self):
         """Judge and read every file, damaged ones included."""
-        for entry in self.entries:
-            self.judge(entry)
+        for index in range(len(self.entries)):
+            self.tell(index, checking=True)
 
     def read(self):
         """Read up to the first file with damage, or that must be refused."""
-        for entry in self.entries:
-            self.judge(entry)
+        for index, entry in enumerate(self.entries):
+            self.tell(index, checking=False)
             if self.report.has("damage", "refused", "unreadable"):
                 self.report.add("note", entry.path, "nothing behind this is listed")
                 return
 
-    def judge(self, entry):
+    def judge_files(self):
+        """Headers and names: from the last file to the first, then how they hang together."""
+        fates, trailing = [], True
+        for entry in reversed(self.entries):
+            fate = self.guarded(entry.path, lambda: self.judge(entry, trailing))
+            trailing = trailing and fate.kind in ("unused", "gone")
+            fates.insert(0, fate)
+        if trailing and self.entries and self.entries[0].named_base > 0:
+            fates[0] = Fate("damage", "no segment is left, and the name says that there were some", 0)
+        for index in range(1, len(fates)):
+            if fates[index - 1].kind == fates[index].kind == "segment":
+                fates[index] = chained(self.entries[index - 1].header, self.entries[index].header)
+        return fates
+
+    def guarded(self, path, function):
+        """The Fate that function gives, or what keeps it from reading."""
         try:
-            if entry.is_segment:
-                self.judge_segment(entry)
-            elif self.has_changed(entry):
-                self.report.add("gone", entry.path, "its header was written meanwhile: look again")
-            elif isinstance(entry.header, HeaderFault) and entry.header.kind in ("newer", "damage"):
-                report_fault(self.report, entry.path, entry.header)
-            else:
-                self.judge_without_header(entry)
+            return function()
         except FileNotFoundError:
-            self.report.add("gone", entry.path, "the file was given up meanwhile")
+            return Fate("gone", "the file was given up meanwhile")
         except OSError as error:
-            self.report.add("unreadable", entry.path, describe_error(error))
+            return Fate("unreadable", describe_error(error))
         except Refused as refusal:
-            self.report.add("refused", refusal.path, refusal.why)
+            return Fate("refused", refusal.why)
 
-    @staticmethod
-    def has_changed(entry):
-        """A running node may be just taking the file, or stamping it."""
-        return load_entry(entry.named_base, entry.path).header != entry.header
-
-    def judge_segment(self, entry):
-        index = self.place[entry.path]
-        if not self.chain_holds(entry, index):
-            return
-        following = self.segments[index + 1:index + 2]
-        sealed_at = following[0].header.previous_end if following else None
-        if sealed_at is not None and sealed_at < entry.header.base:
-            self.report.add("note", entry.path, "not read: the next segment's previous end is below its base")
-            return
-        self.read_entry(entry, sealed_at)
-
-    def chain_holds(self, entry, index):
-        """Section 5: one log id, and each previous end not below the base before."""
+    def judge(self, entry, trailing):
+        """One file by its header, name and place; not yet against the segment before it."""
         header = entry.header
-        if header.log_id != self.log_ids[0]:
-            self.report.add("damage", entry.path, "field log id: not that of the oldest segment", 64)
-            return False
-        if index > 0 and header.previous_end < self.segments[index - 1].header.base:
-            self.report.add("damage", entry.path, "field previous end: below the base of the segment before", 48)
-            return False
-        report_gap(self.report, entry.path, header)
-        return True
+        if entry.is_segment and header.log_id == self.log_ids[0]:
+            return Fate("segment")
+        fate = self.judge_stranger(entry, trailing)
+        if fate.kind == "damage" and has_changed(entry):
+            return Fate("gone", "its header was written meanwhile: look again")
+        return fate
 
-    def read_entry(self, entry, sealed_at):
+    def judge_stranger(self, entry, trailing):
+        header = entry.header
+        if entry.is_segment:
+            return Fate("damage", "field log id: not that of the first segment", 64)
+        if isinstance(header, HeaderFault) and header.kind == "damage":
+            return Fate("damage", "header, " + header.text, header.position)
+        what = state_text(header)
+        if not trailing:
+            return Fate("damage", f"{what} before a file that has its header", 0)
+        with Segment(entry.path) as segment:
+            proof = vouches(segment, read_header(segment), self.log_ids)
+        if proof:
+            return Fate("damage", f"{what}, but it holds {proof}", 0)
+        return Fate("unused", f"{what}; not part of the log")
+
+    def sealed_at(self, index):
+        """Where the next file says that this one ends; the name of a damaged one says it too."""
+        for entry, fate in zip(self.entries[index + 1:], self.fates[index + 1:]):
+            if fate.kind == "segment":
+                return entry.header.previous_end
+            if fate.kind == "damage":
+                return entry.named_base
+        return None
+
+    def tell(self, index, checking):
+        """Report one file; read it if it is a segment, damaged ones only to check them."""
+        entry, fate = self.entries[index], self.fates[index]
+        if fate.kind == "segment":
+            if index > 0:
+                report_gap(self.report, entry.path, entry.header)
+        else:
+            self.report.add(fate.kind, entry.path, fate.text, fate.position)
+        if fate.kind == "segment" or (checking and fate.kind == "damage" and entry.is_segment):
+            failed = self.guarded(entry.path, lambda: self.read_entry(entry, self.sealed_at(index), checking))
+            if failed:
+                self.report.add(failed.kind, entry.path, failed.text)
+
+    def read_entry(self, entry, sealed_at, checking):
         header, take = entry.header, None
         if self.take:
             def take(record):
                 self.take(header.base, record)
         with Segment(entry.path) as segment:
             if is_another(read_header(segment), header):
-                self.report.add("gone", entry.path, "the file was given up meanwhile")
-                return
+                raise FileNotFoundError
             outcome = read_segment(segment, header, sealed_at, take)
-            self.report.add(outcome.verdict, entry.path, outcome_text(outcome, header), outcome.position)
+            report_outcome(self.report, entry.path, outcome, header, checking)
 
-    def judge_without_header(self, entry):
-        """Section 6: a spare, another base, no bytes, short or zero."""
-        trailing = not self.segments or entry.named_base > self.segments[-1].named_base
-        what = self.state_text(entry.header)
-        if not trailing:
-            self.report.add("damage", entry.path, f"{what} between segments", 0)
-            return
-        with Segment(entry.path) as segment:
-            proof = vouches(segment, read_header(segment), self.log_ids)
-        if proof and self.has_changed(entry):
-            self.report.add("gone", entry.path, "its header was written meanwhile: look again")
-        elif proof:
-            self.report.add("damage", entry.path, f"{what}, but it holds {proof}", 0)
-        else:
-            self.report.add("unused", entry.path, f"{what}; not part of the log")
 
-    @staticmethod
-    def state_text(header):
-        if isinstance(header, HeaderFault):
-            return header.text
-        if header.in_use:
-            return f"header of base {header.base}, another than in the name"
-        return f"header of a spare, generation {header.generation}"
+def chained(before, header):
+    """Section 6: whether a segment can be the one after another."""
+    if header.previous_end < before.base:
+        return Fate("damage", "field previous end: below the base of the segment before", 48)
+    if header.previous_end > before.base + (before.capacity - FIRST) // 32:
+        return Fate("damage", "field previous end: more than fits in the segment before", 48)
+    return Fate("segment")
+
+
+def has_changed(entry):
+    """A running node may be just taking the file, or stamping it."""
+    return load_entry(entry.named_base, entry.path).header != entry.header
+
+
+def state_text(header):
+    if isinstance(header, HeaderFault):
+        return header.text
+    if header.in_use:
+        return f"header of base {header.base}, another than in the name"
+    return f"header of a spare, generation {header.generation}"
 
 
 def offset_for_time(entries, moment):
@@ -1185,7 +1234,7 @@ def offset_for_time(entries, moment):
 
 
 class Layout(NamedTuple):
-    """Section 2, `LAYOUT`: verdict is ok, unfinished, newer, refused or damage."""
+    """Section 2, `LAYOUT`: verdict is ok, unfinished, newer or damage."""
 
     verdict: str
     text: str
@@ -1196,55 +1245,59 @@ LAYOUT_LINES = (
     re.compile(rb"main (0|[1-9][0-9]*)"),
     re.compile(rb"small (0|[1-9][0-9]*)"),
     re.compile(rb"tiny (0|[1-9][0-9]*)"),
-    re.compile(rb"crc32 ([0-9a-f]{8})"),
+    re.compile(rb"crc32 (.{8})", re.DOTALL),
 )
+LAYOUT_MAX = 4096
+CHECKSUM_LINE = re.compile(rb"crc32 ([0-9a-f]{8})\n")
 
 
 def parse_layout(content):
     """Section 2: the table of answers, in its order."""
     if not any(content):
-        return Layout("unfinished", "the directory was being made; nothing in it was ever promised")
-    first = re.match(rb"plimsoll layout ([1-9][0-9]*)\n", content)
-    if first and first[1] != b"1" and checksum_line_fits(content):
-        return Layout("newer", f"layout version {first[1][:20].decode()} is newer")
+        return Layout("unfinished", "it was being made; a start makes it again")
+    first = re.match(rb"plimsoll layout ([1-9][0-9]{0,19})\n", content)
+    if first and 1 < int(first[1]) <= ALL_ONES and checksum_line_fits(content):
+        return Layout("newer", f"layout version {first[1].decode()} is newer")
     lines = content.split(b"\n")
     for number, form in enumerate(LAYOUT_LINES, 1):
-        if number >= len(lines) or not form.fullmatch(lines[number - 1]):
-            return Layout("refused", f"line {number} is missing or of another form")
-    if len(lines) != 6 or lines[5]:
-        return Layout("refused", "line 6: there is more than five lines")
+        found = form.fullmatch(lines[number - 1]) if number <= len(lines) else None
+        if not found or (1 < number < 5 and int(found[1][:21]) > ALL_ONES):
+            return Layout("damage", f"line {number} is missing or of another form")
+    if lines[5:] != [b""]:
+        return Layout("damage", "line 6: the file does not end with the line feed of line 5")
     if not checksum_line_fits(content):
         return Layout("damage", "line 5: the CRC32 does not fit")
     return layout_sizes(lines)
 
 
 def layout_sizes(lines):
-    digits = [line.split()[1] for line in lines[1:4]]
-    main, small, tiny = (int(d) if len(d) <= 20 else -1 for d in digits)
+    main, small, tiny = (int(line.split()[1]) for line in lines[1:4])
     if not all(is_capacity(size) for size in (main, small, tiny)):
-        return Layout("refused", "sizes that are no capacities")
+        return Layout("damage", "line 2: sizes that are no capacities")
     if not tiny <= small <= main:
-        return Layout("refused", "sizes out of order")
+        return Layout("damage", "line 2: sizes out of order")
     return Layout("ok", f"layout version 1, main {main}, small {small}, tiny {tiny}")
 
 
 def checksum_line_fits(content):
-    last = LAYOUT_LINES[4].fullmatch(content[-15:-1])
-    return (last is not None and content.endswith(b"\n")
-            and int(last[1], 16) == zlib.crc32(content[:-15]))
+    last = CHECKSUM_LINE.fullmatch(content[-15:])
+    return last is not None and int(last[1], 16) == zlib.crc32(content[:-15])
 
 
 def read_layout(path):
-    with Segment(path) as file:
-        return parse_layout(file.read(0, 1 << 24))
+    try:
+        with Segment(path) as file:
+            return parse_layout(file.read(0, LAYOUT_MAX))
+    except FileNotFoundError:
+        return Layout("unfinished", "is missing; a start makes it again")
 
 
 def report_layout(report, path):
     """Says whether the directory may be read on."""
     layout = read_layout(path)
-    kind = {"ok": "layout", "unfinished": "unfinished", "damage": "damage"}.get(layout.verdict, "refused")
+    kind = {"ok": "layout", "newer": "refused"}.get(layout.verdict, layout.verdict)
     report.add(kind, path, layout.text)
-    return layout.verdict == "ok"
+    return layout.verdict != "newer"
 
 
 # ----------------------------------------------------------- data directory
@@ -1271,16 +1324,23 @@ def is_data_directory(path):
 def find_logs(root, report, prefix=""):
     """[(name, directory)] of all logs, a log before those below it."""
     logs = []
-    for name, path, kind in list_directory(os.path.join(root, prefix)):
-        if kind in ("link", "other"):
-            report.add("refused", path, "neither a directory nor a regular file, or a link")
-        elif kind == "file" and not prefix and not name.endswith(".tmp"):
-            report.add("refused", path, "a file outside of any log")
-        elif kind == "directory" and is_log_name(prefix + name):
-            logs.append((prefix + name, path))
+    rows = list_directory(os.path.join(root, prefix))
+    own = [path for name, path, kind in rows if kind == "file" and name.endswith(".seg")]
+    below = [path for _, path, kind in rows if kind == "directory"]
+    is_log = prefix and (own or not below)
+    if is_log:
+        logs.append((prefix[:-1], os.path.join(root, prefix[:-1])))
+        if below:
+            report.add("foreign", os.path.join(root, prefix), "a log's directory with directories in it")
+    for name, path, kind in rows:
+        if kind == "directory" and is_log_name(prefix + name):
             logs.extend(find_logs(root, report, prefix + name + "/"))
-        elif kind == "directory" and not (prefix and base_in_name(name) is not None):
-            report.add("refused", path, "a directory whose name no log has")
+        elif kind == "directory":
+            report.add("foreign", path, "a directory that no log can be named after")
+        elif kind == "file" and not is_log:
+            report.add("foreign", path, "a file outside of any log")
+        elif kind != "file" and not is_log:
+            report.add("refused", path, "a link in the place of a log")
     return logs
 
 
@@ -1299,29 +1359,21 @@ def log_directory(root, name):
 def check_top_level(root, report):
     for name, path, kind in list_directory(root):
         wanted = KNOWN_NAMES.get(name)
-        if kind in ("link", "other") or wanted not in (None, kind):
-            report.add("refused", path, f"is a {kind}")
-        elif wanted is None:
-            report.add("note", path, "is no part of the format")
+        if wanted and wanted != kind:
+            raise Refused(path, f"is a {kind}")
+        if wanted is None and (name, kind) != ("LAYOUT.tmp", "file"):
+            report.add("foreign", path, "is no part of the format")
 
 
 def check_data_directory(root, report):
     """Section 2: LAYOUT, the names, every log and every spare."""
     check_top_level(root, report)
-    if not report_layout_of(root, report):
+    if not report_layout(report, os.path.join(root, "LAYOUT")):
         return
     for name, parent in (("logs", check_logs), ("spares", check_spares)):
         path = os.path.join(root, name)
         if os.path.lexists(path) and kind_of(path) == "directory":
             parent(path, report)
-
-
-def report_layout_of(root, report):
-    path = os.path.join(root, "LAYOUT")
-    if not os.path.lexists(path):
-        report.add("refused", path, "is missing")
-        return False
-    return report_layout(report, path)
 
 
 def check_logs(path, report):
@@ -1346,11 +1398,9 @@ def check_log(directory, report):
 def check_spares(directory, report):
     for name, path, kind in list_directory(directory):
         if kind != "file":
-            report.add("refused", path, f"is a {kind}")
-        elif name.endswith(".tmp"):
-            report.add("unused", path, "a spare that was being made")
+            report.add("foreign", path, f"is a {kind}")
         elif not name.endswith(".seg"):
-            report.add("note", path, "is no part of the format")
+            report.add("unused", path, "a spare that was being made")
         else:
             guarded(report, path, check_spare_file)
 
@@ -1368,16 +1418,14 @@ def guarded(report, path, function):
 
 
 def check_spare_file(report, path):
-    """A file in `spares`: it belongs to no log, so nothing in it vouches."""
+    """A file in `spares`: nothing was promised, so nothing in it is damage."""
     with Segment(path) as segment:
         header = read_header(segment)
-        if isinstance(header, Header):
-            state = "" if not header.in_use else "header of a file in use, not stamped as a spare yet; "
-            report.add("spare", path, f"{state}generation {header.generation}; {leftovers_text(segment)}")
-        elif header.kind in ("short", "zero"):
-            report.add("unused", path, f"{header.text}; it was being made")
-        else:
-            report_fault(report, path, header)
+        if isinstance(header, HeaderFault):
+            report.add("unused", path, f"header, {header.text}; a start deletes it")
+            return
+        state = "header of a file in use, not stamped as a spare yet; " if header.in_use else ""
+        report.add("spare", path, f"{state}generation {header.generation}; {leftovers_text(segment)}")
 
 
 # ------------------------------------------------------------- single files
@@ -1402,33 +1450,12 @@ def check_single(report, path, take=None):
     """A segment file by itself: sealed by its neighbour, else a last segment."""
     with Segment(path) as segment:
         header = read_header(segment)
-        if not isinstance(header, Header):
-            check_faulty(report, segment, header)
+        if isinstance(header, HeaderFault):
+            report_fault(report, path, header, "; " + leftovers_text(segment))
         elif header.in_use:
             check_in_use(report, segment, header, take)
         else:
-            check_spare(report, segment, header)
-
-
-def check_faulty(report, segment, fault):
-    if fault.kind == "newer":
-        report_fault(report, segment.path, fault)
-    elif fault.kind == "damage":
-        report_fault(report, segment.path, fault, "; " + leftovers_text(segment))
-    else:
-        proof = vouches(segment, fault, [])
-        if proof:
-            report.add("damage", segment.path, f"{fault.text}, but it holds {proof}", 0)
-        else:
-            report.add("unused", segment.path, f"{fault.text}; it was being made")
-
-
-def check_spare(report, segment, header):
-    proof = vouches(segment, header, [])
-    if proof:
-        report.add("damage", segment.path, f"header of a spare, but it holds {proof}", 0)
-    else:
-        report.add("spare", segment.path, f"generation {header.generation}; {leftovers_text(segment)}")
+            report.add("spare", path, f"generation {header.generation}; {leftovers_text(segment)}")
 
 
 def check_in_use(report, segment, header, take):
@@ -1443,7 +1470,7 @@ def check_in_use(report, segment, header, take):
         return
     one = (lambda record: take(header.base, record)) if take else None
     outcome = read_segment(segment, header, sealed_at, one)
-    report.add(outcome.verdict, segment.path, outcome_text(outcome, header), outcome.position)
+    report_outcome(report, segment.path, outcome, header, checking=take is None)
 
 
 # ----------------------------------------------------------------- commands
@@ -1457,16 +1484,12 @@ class Target(NamedTuple):
 
 
 def find_target(path, log_name):
-    kind = "directory" if os.path.isdir(path) else kind_of(path)
+    kind = kind_of(path)
     refuse_strangers(kind, path)
     if log_name is not None:
         return log_target(path, kind, log_name)
     if kind == "directory":
-        if is_data_directory(path):
-            return Target("data", path)
-        if os.path.islink(path.rstrip("/") or "/"):
-            raise Refused(path, "is a symbolic link")
-        return Target("log", path)
+        return Target("data" if is_data_directory(path) else "log", path)
     return Target("layout" if os.path.basename(path) == "LAYOUT" else "segment", path)
 
 
@@ -1477,7 +1500,7 @@ def log_target(path, kind, log_name):
         raise UsageError("--log goes with a data directory")
     layout = os.path.join(path, "LAYOUT")
     answer = read_layout(layout)
-    if answer.verdict != "ok":
+    if answer.verdict == "newer":
         raise Refused(layout, answer.text)
     return Target("log", log_directory(path, log_name))
 
@@ -1559,9 +1582,10 @@ ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 def json_line(base, record):
     row = {"offset": base + record.relative, "time": record.millis}
     pairs = parse_pairs(record.headers)
-    row["headers"] = pairs_as_object(pairs) if pairs else None
     if pairs is None:
         row["headers_base64"] = in_base64(record.headers)
+    else:
+        row["headers"] = pairs_as_object(pairs)
     text = as_text(record.payload)
     if text is None:
         row["payload_base64"] = in_base64(record.payload)

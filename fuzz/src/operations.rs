@@ -386,7 +386,9 @@ impl World {
                 self.open();
             }
             Op::CrashLater { after, bytes } => {
-                self.fs.crash_in_write(self.fs.ops() + u64::from(after % 64), bytes.into());
+                // Whole sectors: the kernel copies a page under its lock, and a process does not die half-way.
+                let bytes = usize::from(bytes) / 512 * 512;
+                self.fs.crash_in_write(self.fs.ops() + u64::from(after % 64), bytes);
             }
             Op::CrashInOpen { after, crash } => {
                 self.crash_in_open = Some((u64::from(after % 64), crash))
@@ -559,9 +561,14 @@ impl World {
     fn delete(&mut self, at: usize) {
         self.subjects[at].staged.clear();
         self.subjects[at].reader = None;
-        self.subjects[at].log = None;
+        let log = self.subjects[at].log.take();
         match self.node().delete_log(&log_name(at)) {
             Ok(()) => self.subjects[at].model = Model::default(),
+            Err(_) if log.as_ref().is_some_and(|log| log.stopped().is_none()) => {
+                // It did not come to closing the log.
+                self.subjects[at].log = log;
+                return;
+            }
             Err(_) => self.subjects[at].model.maybe_gone = true,
         }
         if !self.fs.is_dead() {
@@ -634,7 +641,7 @@ impl World {
             Harm::Io => What::Errno(libc::EIO),
             Harm::NoSpace => What::Errno(libc::ENOSPC),
             Harm::Interrupted => What::Interrupted,
-            Harm::Short(bytes) => What::Short(usize::from(bytes).max(1)),
+            Harm::Short(bytes) => What::Short((usize::from(bytes) / 512 * 512).max(512)),
             Harm::DoneThenIo => What::DoneThen(libc::EIO),
             Harm::FailedSync(reached) => What::FailedSync {
                 errno: libc::EIO,
