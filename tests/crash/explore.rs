@@ -336,7 +336,7 @@ impl Explorer {
             let how = || format!("{} {point}", plan.name);
             let dead = guard(self.stats, how, || live(&base, Some(point), plan.script))?;
             let (kinds, all) =
-                self.kinds(&dead, plan.exhaustive * if self.full { 64 } else { 1 }, plan.seeds);
+                self.kinds(&dead, plan.exhaustive * if self.full { 16 } else { 1 }, plan.seeds);
             self.stats.exhausted += usize::from(all);
             for crash in kinds {
                 let image = dead.fork();

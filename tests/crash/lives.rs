@@ -1,4 +1,6 @@
 //! Random lives of a node: several logs, faults and crashes in any of them, and the oracle after each.
+//!
+//! `PLIMSOLL_CRASH_SEED` is the first seed, `PLIMSOLL_CRASH_NODES` says how many are tried.
 
 use super::explore::{Crash, full};
 use super::faults::goes_on;
@@ -161,10 +163,14 @@ fn live(seed: u64) -> u64 {
 
 #[test]
 fn random_lives_keep_every_invariant() {
-    let (first, count) = match std::env::var("PLIMSOLL_CRASH_SEED") {
-        Ok(seed) => (seed.parse().expect("a number"), 1),
-        Err(_) => (1, if full() { 20_000 } else { 250 }),
-    };
+    let setting = |name| std::env::var(name).ok().map(|value| value.parse().expect("a number"));
+    let seed: Option<u64> = setting("PLIMSOLL_CRASH_SEED");
+    let count = setting("PLIMSOLL_CRASH_NODES").unwrap_or(match seed {
+        Some(_) => 1,
+        None if full() => 20_000,
+        None => 250,
+    });
+    let first = seed.unwrap_or(1);
     let mut lives = 0;
     for seed in first..first + count {
         match catch_unwind(AssertUnwindSafe(|| live(seed))) {
