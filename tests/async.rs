@@ -378,7 +378,10 @@ fn writers_followers_truncation_and_a_close_at_any_moment() {
                     assert!(done.head.0 <= before);
                 }
             });
-            std::thread::sleep(Duration::from_millis(40 + round * 83 % 200));
+            while log.durable() == Offset::ZERO {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(round * 83 % 200));
             stop.store(true, Ordering::Release);
             node.clone().close().unwrap();
             truncation.join().unwrap();
