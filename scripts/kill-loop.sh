@@ -4,13 +4,14 @@
 #
 #   scripts/kill-loop.sh [LINES] [KILLS] [DIRECTORY]      10,000,000 lines and 200 kills if not given
 #
-# Takes PLIMSOLL for the command, else builds it. Needs about three times the size of the lines in DIRECTORY, 1.5 GB by
-# default. Set RANDOM_SEED to have the same moments again, as far as a machine can.
+# Takes PLIMSOLL for the command, else builds it. Works in a new directory within DIRECTORY, and needs 1.5 GB there by
+# default. The lines are made up, or those of the file TEXT, repeated. Set RANDOM_SEED to have the same moments again, as
+# far as a machine can.
 set -euo pipefail
 
 lines=${1:-10000000}
 kills=${2:-200}
-dir=${3:-$(mktemp -d)}
+dir=$(mktemp -d -p "${3:-${TMPDIR:-/tmp}}" plimsoll-kill.XXXXXX)
 seed=${RANDOM_SEED:-$$}
 RANDOM=$seed
 
@@ -19,7 +20,6 @@ if [[ -z ${PLIMSOLL:-} ]]; then
     cargo build --quiet --release -p plimsoll-command
     PLIMSOLL=${CARGO_TARGET_DIR:-target}/release/plimsoll
 fi
-mkdir -p "$dir"
 data=$dir/data input=$dir/input
 # What a failed run leaves is kept to be looked at.
 trap 'status=$?; [[ $status == 0 ]] && rm -rf "$dir" || echo "kept in $dir, RANDOM_SEED=$seed" >&2' EXIT
@@ -31,9 +31,13 @@ complete_lines() { if [[ -z $(tail -c 1 "$1") ]]; then cat "$1"; else sed '$d' "
 field() { "$PLIMSOLL" logs "$data" --json | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 
 echo "$lines lines, $kills kills, seed $seed, in $dir"
-awk -v n="$lines" 'BEGIN { pad = sprintf("%120s", ""); gsub(/ /, "x", pad)
+if [[ -n ${TEXT:-} ]]; then
+    # The text again and again, until there are enough lines.
+    (while cat "$TEXT"; do :; done || true) | head -n "$lines" > "$input"
+else
+    awk -v n="$lines" 'BEGIN { pad = sprintf("%120s", ""); gsub(/ /, "x", pad)
     for (i = 0; i < n; i++) print i ":" substr(pad, 1, (i * 7919) % 61) }' > "$input"
-rm -rf "$data"
+fi
 "$PLIMSOLL" append "$data" lines < /dev/null > /dev/null
 
 next=0 killed=0

@@ -35,6 +35,11 @@ pub enum Fault {
     TrailingFileTrusted,
     TrashEmptiedBeforeSync,
     DeleteWithoutSync,
+    TruncateToUncommitted,
+    ClaimsStagedAsDurable,
+    FailedSyncSaysNotWritten,
+    HealAtOpenCarriesNothing,
+    ReopenedWithoutSpares,
 }
 
 impl Fault {
@@ -66,6 +71,11 @@ impl Fault {
         Self::TrailingFileTrusted,
         Self::TrashEmptiedBeforeSync,
         Self::DeleteWithoutSync,
+        Self::TruncateToUncommitted,
+        Self::ClaimsStagedAsDurable,
+        Self::FailedSyncSaysNotWritten,
+        Self::HealAtOpenCarriesNothing,
+        Self::ReopenedWithoutSpares,
     ];
 }
 

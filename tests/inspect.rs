@@ -9,6 +9,8 @@
     missing_docs
 )]
 
+#[path = "inspect/garbage.rs"]
+mod garbage;
 #[path = "format_golden/image.rs"]
 mod image;
 #[path = "inspect/live.rs"]

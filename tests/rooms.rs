@@ -43,6 +43,7 @@ const TABLE: &[(&str, &[&str])] = &[
     // Of pressure, its reading.
     ("admission", &["pressure"]),
     ("inspect", &["fs", "format", "segment", "recovery"]),
+    ("repair", &["fs", "format", "segment", "recovery", "inspect"]),
     (
         "node",
         &["fs", "format", "segment", "recovery", "log", "pool", "pressure", "admission", "inspect"],

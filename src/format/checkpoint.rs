@@ -54,14 +54,26 @@ impl Checkpoint {
     /// Any other is ignored: a reused file keeps the checkpoint of its earlier use until it gets one of its own.
     #[must_use]
     pub fn belongs_to(&self, header: &Header) -> bool {
-        let Some(in_use) = &header.in_use else { return false };
+        header.in_use.is_some_and(|in_use| {
+            self.is_of(header.generation, in_use.log, in_use.base, header.capacity)
+        })
+    }
+
+    /// The same for a caller that has of the header only what counts.
+    pub(crate) fn is_of(
+        &self,
+        generation: Generation,
+        log: LogId,
+        base: Offset,
+        capacity: u64,
+    ) -> bool {
         if planted::is(Fault::ForeignCheckpointBelieved) {
             return true;
         }
-        let records = self.next.0.checked_sub(in_use.base.0);
-        self.generation == header.generation
-            && self.log == in_use.log
-            && self.position <= header.capacity
+        let records = self.next.0.checked_sub(base.0);
+        self.generation == generation
+            && self.log == log
+            && self.position <= capacity
             // A record takes 32 bytes at least, and only one behind another adds to the position.
             && records.is_some_and(|records| {
                 let room = self.position.saturating_sub(RECORDS_POSITION);

@@ -74,6 +74,8 @@ pub(crate) struct Pieces {
     pub(crate) strays: u64,
     /// The furthest claim of any valid record, and where that record stands.
     pub(crate) claim: Option<(u64, u64)>,
+    /// There are more breaks than are told apart; what is behind the last one was not looked at.
+    pub(crate) more: bool,
     /// What the checkpoint said of a place where records were met, if it was wrong.
     pub(crate) checkpoint_wrong: Option<(u64, u64)>,
 }
@@ -83,7 +85,8 @@ pub(crate) fn take_apart(
     cursor: &mut Cursor,
     checkpoint: Option<(u64, u64)>,
 ) -> io::Result<Pieces> {
-    let mut found = Pieces { pieces: Vec::new(), strays: 0, claim: None, checkpoint_wrong: None };
+    let mut found =
+        Pieces { pieces: Vec::new(), strays: 0, claim: None, more: false, checkpoint_wrong: None };
     loop {
         let mut piece = Piece::new(cursor);
         piece.stop = loop {
@@ -103,7 +106,8 @@ pub(crate) fn take_apart(
             }
         };
         found.pieces.push(piece);
-        if found.pieces.len() >= PIECES_MAX || !found.resume(cursor, &piece)? {
+        found.more = found.pieces.len() >= PIECES_MAX;
+        if found.more || !found.resume(cursor, &piece)? {
             found.claim = cursor.claim();
             return Ok(found);
         }

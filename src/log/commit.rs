@@ -39,8 +39,11 @@ impl Failed {
         Self { error, in_flight: Outcome::NotWritten, heal: true }
     }
 
+    /// Any part of it may be on the disk.
     pub(super) fn written(error: DiskError) -> Self {
-        Self { error, in_flight: Outcome::Unknown, heal: true }
+        let refused = planted::is(Fault::FailedSyncSaysNotWritten);
+        let in_flight = if refused { Outcome::NotWritten } else { Outcome::Unknown };
+        Self { error, in_flight, heal: true }
     }
 }
 

@@ -314,7 +314,7 @@ impl Shared {
                 payload_len: new.payload.len() as u32,
                 headers_len: new.headers.len() as u16,
                 generation: segment.generation,
-                unsynced: (position - segment.durable()) as u32,
+                unsynced: unsynced(position - segment.durable()) as u32,
                 relative: (offset.0 - segment.base.0) as u32,
                 millis: now,
             },
@@ -422,6 +422,12 @@ impl Shared {
             None => AppendError::Busy,
         }
     }
+}
+
+/// What a record says of the bytes before it: those that no sync has brought to the disk yet, its own batch's among
+/// them. A torn batch whose records vouched for each other would be taken for damage.
+fn unsynced(bytes: u64) -> u64 {
+    if planted::is(Fault::ClaimsStagedAsDurable) { 0 } else { bytes }
 }
 
 /// Marks a file that must not be written again.

@@ -18,7 +18,7 @@ impl Shared {
             while state
                 .segments
                 .get(1)
-                .is_some_and(|next| next.base <= keep_from && next.is_committed())
+                .is_some_and(|next| next.base <= keep_from && may_be_the_last(next))
             {
                 let Some(segment) = state.segments.pop_front() else { break };
                 self.files.forget(segment.id);
@@ -79,4 +79,9 @@ impl Shared {
         }
         self.fs.sync_dir(&self.dir).disk("sync", &self.dir)
     }
+}
+
+/// Whether a segment may be all that is left of the log: its header must be durable, as it holds the next offset.
+fn may_be_the_last(segment: &Segment) -> bool {
+    segment.is_committed() || planted::is(Fault::TruncateToUncommitted)
 }

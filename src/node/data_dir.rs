@@ -47,6 +47,7 @@ impl DataDir {
         create: bool,
     ) -> Result<Self, OpenError> {
         Self::make(&**fs, path, create)?;
+        check_ours(&**fs, path, create)?;
         let lock_path = path.join("LOCK");
         let lock = match fs.lock(&lock_path) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -253,6 +254,27 @@ impl DataDir {
         }
         parents.reverse();
         Ok(Some((dir, parents)))
+    }
+}
+
+/// Refuses a directory that is somebody else's, before anything is made in it.
+fn check_ours(fs: &dyn FileSystem, path: &Path, create: bool) -> Result<(), OpenError> {
+    let entries = fs.list(path).disk("list", path)?;
+    let is_ours =
+        |entry: &DirEntry| ["LAYOUT", "LOCK", "logs"].iter().any(|own| entry.name == *own);
+    if entries.iter().any(is_ours) {
+        return Ok(());
+    }
+    if !create {
+        return Err(foreign(path, "not a data directory: it has no LAYOUT, LOCK or logs"));
+    }
+    // A file system that was just made has one of these.
+    match entries.iter().find(|entry| entry.name != "lost+found") {
+        Some(other) => Err(foreign(
+            path,
+            format!("not a data directory, and not empty: it holds {}", other.name.display()),
+        )),
+        None => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::{FileSystem, OsFileSystem};
 use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
+use crate::planted::{self, Fault};
 use crate::segment::Files;
 use data_dir::DataDir;
 use hub::{Hub, Job};
@@ -336,7 +337,9 @@ impl Node {
                 // The sync that failed may have been that of the spares' directory, and a rename out of it is durable
                 // only with that: else a file that is shown now is gone after a power cut.
                 let spares = dir.source.spares_dir();
-                self.inner.fs.sync_dir(spares).disk("sync", spares)?;
+                if !planted::is(Fault::ReopenedWithoutSpares) {
+                    self.inner.fs.sync_dir(spares).disk("sync", spares)?;
+                }
             }
             let log = Shared::open(self.inner.parts(name, dir, log_dir)?, &parents, options)?;
             *open = Some(log.clone());

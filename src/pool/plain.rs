@@ -3,13 +3,13 @@
 use crate::clock::Clock;
 use crate::format::header::Header;
 use crate::format::layout::ClassSizes;
-use crate::fs::{File, FileSystem, Write, is_no_space};
+use crate::fs::{File, FileSystem, Write};
 use crate::segment::{Reuse, SegmentSource, Spare};
 use crate::types::{Generation, SizeClass, WriteClass};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How much is written at a time into a new file.
 const STRIDE: usize = 1 << 20;
@@ -22,6 +22,8 @@ pub(crate) struct PlainSource {
     dir: PathBuf,
     sizes: ClassSizes,
     counter: AtomicU64,
+    /// It was said that reserving does not work here.
+    warned: AtomicBool,
     /// Zeroes to fill new files with.
     zeroes: Box<[u8]>,
 }
@@ -35,7 +37,15 @@ impl PlainSource {
     ) -> Self {
         let stride = usize::try_from(sizes.main).unwrap_or(STRIDE).min(STRIDE);
         let zeroes = vec![0; stride].into_boxed_slice();
-        Self { fs, clock, dir, sizes, counter: AtomicU64::new(0), zeroes }
+        Self {
+            fs,
+            clock,
+            dir,
+            sizes,
+            counter: AtomicU64::new(0),
+            warned: AtomicBool::new(false),
+            zeroes,
+        }
     }
 
     /// Removes what an earlier life left half made. Nothing here belongs to a log.
@@ -52,10 +62,12 @@ impl PlainSource {
     /// there when it is written. The header goes last, with the one sync of all.
     fn fill(&self, file: &dyn File, class: SizeClass, generation: Generation) -> io::Result<()> {
         let capacity = self.sizes.of(class);
-        match file.allocate(capacity) {
-            // Growing by writing says whether the disk is full, also where reserving is refused for other reasons.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported || is_no_space(&error) => {}
-            other => other?,
+        // Growing by writing says whether the disk takes the file, also where reserving is refused for whatever reason.
+        if let Err(error) = file.allocate(capacity)
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
+            let dir = self.dir.display();
+            tracing::warn!(%dir, %error, "no space can be reserved here, files grow by writing");
         }
         let mut position = 0;
         while position < capacity {

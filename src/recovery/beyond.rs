@@ -230,9 +230,8 @@ fn prove_key(
         }
         let left = end.saturating_sub(position);
         let Ok(parsed) = record::parse(bytes, left, key, position, found) else { return Ok(()) };
-        let most = (position - RECORDS_POSITION) / HEADER_LEN as u64;
         let len = parsed.header.record_len();
-        if u64::from(parsed.header.relative) > most || len > budget {
+        if !could_stand_at(position, parsed.header.relative) || len > budget {
             return Ok(());
         }
         budget -= len;
@@ -244,6 +243,13 @@ fn prove_key(
     })?;
     *bytes_read += bodies_read;
     Ok(proved)
+}
+
+/// Whether a file's record with this relative offset can stand there. The first one stands at the first position, and no
+/// other: what proves a key must be what the search counts, or it hides the records that do.
+fn could_stand_at(position: u64, relative: u32) -> bool {
+    let most = position.saturating_sub(RECORDS_POSITION) / HEADER_LEN as u64;
+    (relative == 0) == (position == RECORDS_POSITION) && u64::from(relative) <= most
 }
 
 fn body_fits(file: &dyn File, parsed: &Parsed, key: Key, position: u64) -> io::Result<bool> {

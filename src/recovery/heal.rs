@@ -7,6 +7,7 @@ use crate::format::name::segment_file;
 use crate::format::record::{self, RecordHeader};
 use crate::format::{Key, RECORDS_POSITION};
 use crate::fs::{FileSystem, Write};
+use crate::planted::{self, Fault};
 use crate::segment::{Reuse, Spare, Step, Walker, install};
 use crate::types::{LogId, Offset, WriteClass};
 use std::io;
@@ -115,6 +116,9 @@ fn carry(
     let new_key = Key::new(log, spare.generation);
     let mut carried = Carried { bytes: Vec::new(), next: base, millis: tail.vouched.millis };
     while let Step::Record(found) = walker.step()? {
+        if planted::is(Fault::HealAtOpenCarriesNothing) {
+            break;
+        }
         let at = carried.bytes.len();
         let position = RECORDS_POSITION + at as u64;
         let header = RecordHeader {

@@ -307,7 +307,8 @@ fn write_window(
     let unvouched = tail.vouched.position < end && !planted::is(Fault::TailNotWrittenAgain);
     if is_settling(tail) {
         // Which of it a recovery that was cut off has changed cannot be told.
-        changed = vec![0..window.len()];
+        changed.clear();
+        changed.push(0..window.len());
     } else if unvouched && end > at && changed.first().is_none_or(|first| first.start > 0) {
         changed.insert(0, tail_block);
     }

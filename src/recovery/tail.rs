@@ -2,7 +2,6 @@
 
 use super::SegmentInfo;
 use super::beyond::{Beyond, Search};
-use super::chain::records_max;
 use super::decide::{self, StopFacts, StopVerdict};
 use super::error::RecoverError;
 use crate::format::checkpoint::Checkpoint;
@@ -126,13 +125,9 @@ fn checkpoint(
     ))?;
     let Some(found) = Checkpoint::parse(&block[..read]) else { return Ok(None) };
     // A reused file keeps the checkpoint of its last use, which speaks of bytes that are long gone.
-    let this_use = found.generation == segment.generation && found.log == log
-        || planted::is(Fault::ForeignCheckpointBelieved);
     // Judged by the size that the file was made with: if the file was cut since, what the checkpoint vouches for is lost.
-    let records = found.next.0.checked_sub(segment.base.0);
-    let fits = found.position <= segment.capacity
-        && records.is_some_and(|records| records <= records_max(found.position));
-    Ok((this_use && (fits || planted::is(Fault::ForeignCheckpointBelieved))).then_some(found))
+    let own = found.is_of(segment.generation, log, segment.base, segment.capacity);
+    Ok(own.then_some(found))
 }
 
 /// Whether a recovery of this file was cut off.
@@ -255,6 +250,11 @@ pub(crate) fn scan(
         len,
         bytes_read,
         damage: match verdict {
+            // A file has its length before it is used, so somebody cut it; and with it went whatever said how many
+            // offsets were given out (I8).
+            _ if len < RECORDS_POSITION => {
+                Some("the file was cut, in front of where its records begin")
+            }
             StopVerdict::End => None,
             StopVerdict::Corrupt(reason) => Some(reason),
         },

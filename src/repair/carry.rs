@@ -5,7 +5,7 @@ use crate::format::checkpoint::Checkpoint;
 use crate::format::header::{Header, InUse};
 use crate::format::name::segment_file;
 use crate::format::record::{self, HEADER_LEN, RecordHeader};
-use crate::format::{CHECKPOINT_POSITION, Key, RECORDS_POSITION};
+use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION};
 use crate::fs::{File, FileSystem, Write};
 use crate::inspect::cursor::{Cursor, Next};
 use crate::inspect::window::Window;
@@ -70,7 +70,7 @@ fn fill(
         other => other?,
     }
     // Both blocks, which the headers of `install` then overwrite in part.
-    file.write_at(0, &[0; RECORDS_POSITION as usize])?;
+    file.write_at(0, &[0; 2 * BLOCK_LEN])?;
     let mut out = Out { file: &**file, position: RECORDS_POSITION, bytes: Vec::new() };
     let mut millis = in_use.previous_millis;
     let mut next = in_use.base;

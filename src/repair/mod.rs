@@ -4,15 +4,17 @@
 //! segments, each of which declares in its header which offsets are lost (I3). Whatever is changed, removed or left
 //! behind is copied to `quarantine/<log>/<number>/` first, durably. The next offset never falls (I8).
 //!
-//! `plan` only reads and decides, `act` writes. What is written goes from the log's end to its front: at every moment
+//! `plan`, `weigh` and `prove` only read, `chain` decides, `act` and `carry` write. What is written goes from the log's end to its front: at every moment
 //! all to the right of a gap is in its final state, so a crash at any step leaves a log that a second repair completes
 //! to the same result (I10).
 
 mod act;
 mod carry;
+mod chain;
 mod keep;
 mod plan;
 mod prove;
+mod weigh;
 
 use crate::clock::Clock;
 use crate::error::DiskError;
@@ -172,6 +174,9 @@ pub enum RepairError {
     /// There is no such log.
     #[error("there is no log {0}")]
     Missing(LogName),
+    /// A directory cannot be listed, so logs may be in it that nobody sees.
+    #[error("{0}")]
+    Unreadable(Finding),
     /// What stands there cannot be read as a log.
     #[error(transparent)]
     Recover(#[from] RecoverError),

@@ -36,6 +36,9 @@ pub(crate) enum Crash {
 
 impl Crash {
     pub(crate) fn strike(&self, fs: &SimFileSystem) {
+        if std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some() {
+            println!("crash: {self}");
+        }
         match self {
             Self::Death => fs.process_death(),
             Self::Evict => {
@@ -134,6 +137,8 @@ pub(crate) struct Plan {
     pub(crate) exhaustive: u64,
     /// Seeds for power cuts with more outcomes.
     pub(crate) seeds: u64,
+    /// As `exhaustive`, for second crashes.
+    pub(crate) second_exhaustive: u64,
 }
 
 impl Plan {
@@ -155,6 +160,7 @@ impl Plan {
             second: 400,
             exhaustive: 64,
             seeds: 6,
+            second_exhaustive: 4,
         }
     }
 }
@@ -192,7 +198,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-fn full() -> bool {
+pub(crate) fn full() -> bool {
     #[allow(clippy::disallowed_methods, reason = "not the engine: a test's setting")]
     std::env::var_os("PLIMSOLL_CRASH_FULL").is_some_and(|value| value == "1")
 }
@@ -260,7 +266,7 @@ fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 }
 
 /// The last word on a state: it can be read and written, and a further recovery makes the same of it.
-fn settle(world: &mut World) {
+pub(crate) fn settle(world: &mut World) {
     world.faulty = false;
     world.recover();
     for log in world.oracle.names() {
@@ -330,7 +336,7 @@ impl Explorer {
             let how = || format!("{} {point}", plan.name);
             let dead = guard(self.stats, how, || live(&base, Some(point), plan.script))?;
             let (kinds, all) =
-                self.kinds(&dead, plan.exhaustive * if self.full { 64 } else { 1 }, plan.seeds);
+                self.kinds(&dead, plan.exhaustive * if self.full { 16 } else { 1 }, plan.seeds);
             self.stats.exhausted += usize::from(all);
             for crash in kinds {
                 let image = dead.fork();
@@ -364,8 +370,11 @@ impl Explorer {
         let life = second_life(&self.plan);
         let how = || format!("{first} {second}");
         let dead = guard(self.stats, how, || live(image, Some(second), life))?;
-        let (kinds, _) =
-            self.kinds(&dead, if self.full { 64 } else { 4 }, if self.full { 4 } else { 1 });
+        let (kinds, _) = self.kinds(
+            &dead,
+            if self.full { 64 } else { self.plan.second_exhaustive },
+            if self.full { 4 } else { 1 },
+        );
         for crash in kinds {
             let mut image = dead.fork();
             crash.strike(&image.fs);

@@ -9,8 +9,15 @@
     reason = "not the engine: a test"
 )]
 
+#[cfg_attr(not(debug_assertions), allow(dead_code))]
+mod checks;
+mod constructed;
 mod explore;
+mod faults;
+mod lives;
 mod oracle;
+#[cfg(debug_assertions)]
+mod planted;
 mod scripts;
 mod world;
 
@@ -44,8 +51,10 @@ plans! {
     roll_batch
     roll_single
     truncate
+    truncate_partly
     truncate_staged
     delete
+    delete_in_a_folder
     idle_checkpoint
     close
     recovery_of_a_torn_batch
@@ -57,11 +66,22 @@ plans! {
     heal_in_a_roll
     heal_rename
     heal_rename_that_was_done
+    reopen_after_a_failed_heal
     heal_dir_sync
     heal_spares_dir_sync
     heal_checkpoint_sync
     heal_in_place
     heal_at_open
+    heal_waits
+    short_write
+    append_over_a_torn_record
+    recovery_that_zeroes
+    heal_at_a_blocks_end
+    leftovers_of_another_log
+    leftovers_of_an_earlier_use
+    checkpoint_of_an_earlier_use
+    file_under_another_name
+    payload_that_is_a_record
 }
 
 /// Replays what a failing test printed.

@@ -1,11 +1,12 @@
 //! The lives that are crashed: one plan for each kind of operation.
 
+use super::constructed;
 use super::explore::Crash;
 use super::explore::Plan;
 use super::world::{SIZES, World};
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
 
-fn empty() -> World {
+pub(crate) fn empty() -> World {
     World::new(1, SIZES)
 }
 
@@ -72,37 +73,72 @@ fn emptied() -> World {
     world.fork()
 }
 
-/// A batch that the power cut off.
-fn torn_batch() -> World {
+/// A log whose next record of 512 bytes ends with a block, its file large enough for more.
+fn at_a_blocks_end() -> World {
+    let mut world = three_files();
+    world.start();
+    world.open("a");
+    world.append("a", &[1536]);
+    world.close();
+    world.fork()
+}
+
+/// Of a batch that was not confirmed the first record is lost, and the second is on the disk, in the next block.
+fn ghost_in_the_next_block() -> World {
+    let life = |world: &mut World| {
+        world.start();
+        world.open("a");
+        world.append("a", &[512, 512]);
+    };
+    // One sector of each of two blocks: the first stays as it was, the second is the new one.
+    cut_off(&at_a_blocks_end(), life, &Crash::Script(vec![0, 1]))
+}
+
+/// A life that ends at its last sync, so that what it appended last is cut off.
+fn cut_off(from: &World, life: fn(&mut World), crash: &Crash) -> World {
+    let mut trial = from.fork();
+    trial.fs.record(true);
+    life(&mut trial);
+    let trace = trial.fs.trace();
+    let last = trace.iter().rfind(|op| op.kind == OpKind::Sync).expect("a sync");
+    let mut world = from.fork();
+    world.fs.crash_at(last.number);
+    life(&mut world);
+    assert!(world.dead());
+    let world = world.fork();
+    crash.strike(&world.fs);
+    world
+}
+
+/// Confirmed records that nothing but themselves vouches for.
+fn unclosed() -> World {
     let mut world = one_record();
     world.start();
     world.open("a");
-    world.fs.crash_in_write(world.fs.ops() + 2, usize::MAX);
-    world.append("a", &[512; 5]);
-    assert!(world.dead());
+    world.append("a", &[512, 512]);
     let world = world.fork();
-    Crash::Seed(3).strike(&world.fs);
+    Crash::Nothing.strike(&world.fs);
     world
+}
+
+/// A batch that the power cut off.
+fn torn_batch() -> World {
+    let life = |world: &mut World| {
+        world.start();
+        world.open("a");
+        world.append("a", &[512; 5]);
+    };
+    cut_off(&one_record(), life, &Crash::Seed(3))
 }
 
 /// A roll that the power cut off, some of it on the disk.
 fn torn_roll() -> World {
-    let mut world = one_record();
-    world.start();
-    world.open("a");
-    world.fs.record(true);
-    let mut whole = world.fork();
-    whole.start();
-    whole.open("a");
-    let before = whole.fs.ops();
-    whole.append("a", &[1024; 8]);
-    let ops = whole.fs.ops() - before;
-    world.fs.crash_at(world.fs.ops() + ops - 1);
-    world.append("a", &[1024; 8]);
-    assert!(world.dead());
-    let world = world.fork();
-    Crash::Seed(5).strike(&world.fs);
-    world
+    let life = |world: &mut World| {
+        world.start();
+        world.open("a");
+        world.append("a", &[1024; 8]);
+    };
+    cut_off(&one_record(), life, &Crash::Seed(5))
 }
 
 const fn failed_sync(reached: Reached) -> What {
@@ -156,10 +192,17 @@ pub(crate) const PLANS: &[Plan] = &[
     Plan::new("truncate", three_files, |world| {
         world.start();
         world.open("a");
-        world.truncate("a", 6);
-        world.append("a", &[512]);
+        // Two files at once, and it needs no append.
         world.truncate_all("a");
         world.append("a", &[512]);
+    }),
+    Plan::new("truncate_partly", three_files, |world| {
+        world.start();
+        world.open("a");
+        world.truncate("a", 6);
+        world.append("a", &[512]);
+        world.read("a");
+        world.truncate_all("a");
     }),
     Plan::new("truncate_staged", full_file, |world| {
         world.start();
@@ -182,6 +225,13 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("deep/b");
         world.append("deep/b", &[512]);
     }),
+    Plan {
+        second: usize::MAX,
+        ..Plan::new("delete_in_a_folder", two_logs, |world| {
+            world.start();
+            world.delete("deep/b");
+        })
+    },
     Plan::new("idle_checkpoint", one_record, |world| {
         world.start();
         world.open("a");
@@ -233,8 +283,9 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("a");
         world.append("a", &[512]);
         world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Nothing)).on("logs/"));
-        world.must_fail("a", &[512, 512]);
-        world.must_append("a", &[512]);
+        // Not confirmed, which the oracle knows from what is left of it.
+        world.append("a", &[512, 512]);
+        world.append("a", &[512]);
         world.append("a", &[512]);
     }),
     healing("heal_sync_that_reached_some", |world| {
@@ -270,6 +321,17 @@ pub(crate) const PLANS: &[Plan] = &[
         world.inject(Fault::nth(OpKind::Rename, 0, What::DoneThen(libc::EIO)));
         world.append("a", &[1024; 5]);
         world.must_append("a", &[1024; 5]);
+    }),
+    healing("reopen_after_a_failed_heal", |world| {
+        world.start();
+        world.open("a");
+        // The roll's directory is not synced, and the heal's rename was done, though it failed.
+        world.inject(Fault::nth(OpKind::SyncDir, 0, What::Errno(libc::EIO)).on("logs/a"));
+        world.inject(Fault::nth(OpKind::Rename, 1, What::DoneThen(libc::EIO)));
+        world.must_fail("a", &[1024; 5]);
+        world.must_fail("a", &[512]);
+        world.open("a");
+        world.must_append("a", &[512]);
     }),
     healing("heal_dir_sync", |world| {
         world.start();
@@ -307,8 +369,77 @@ pub(crate) const PLANS: &[Plan] = &[
             world.must_append("a", &[512]);
         })
     },
+    healing("heal_waits", |world| {
+        world.start();
+        world.open("a");
+        // There is no file to heal with, until there is.
+        world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Everything)).on("logs/"));
+        world.inject(Fault::nth(OpKind::Create, 0, What::Errno(libc::ENOSPC)).forever());
+        world.must_fail("a", &[512, 512]);
+        world.must_fail("a", &[512]);
+        world.mend();
+        world.must_append("a", &[512]);
+    }),
+    healing("short_write", |world| {
+        world.start();
+        world.open("a");
+        world.inject(Fault::nth(OpKind::Write, 0, What::Short(600)).on("logs/"));
+        world.inject(Fault::nth(OpKind::Write, 1, What::Interrupted).on("logs/"));
+        world.append("a", &[512, 512]);
+        world.append("a", &[512]);
+    }),
     Plan {
-        prepare: torn_batch,
+        // What stands in the next block is not written over by the record that takes the place before it.
+        second: usize::MAX,
+        second_exhaustive: 16,
+        after: |world| {
+            world.open("a");
+            world.append("a", &[512]);
+            world.append("a", &[1024, 512]);
+        },
+        ..Plan::new("append_over_a_torn_record", at_a_blocks_end, |world| {
+            world.start();
+            world.open("a");
+            world.append("a", &[512, 1024]);
+        })
+    },
+    Plan {
+        second: usize::MAX,
+        second_exhaustive: 16,
+        ..Plan::new("recovery_that_zeroes", ghost_in_the_next_block, |world| {
+            world.recover();
+            world.append("a", &[512]);
+        })
+    },
+    Plan {
+        prepare: at_a_blocks_end,
+        ..healing("heal_at_a_blocks_end", |world| {
+            world.start();
+            world.open("a");
+            world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Everything)).on("logs/"));
+            world.must_fail("a", &[512, 512]);
+            world.must_append("a", &[512]);
+        })
+    },
+    Plan::new("leftovers_of_another_log", constructed::leftovers_of_another_log, |world| {
+        world.recover();
+        world.append("a", &[512]);
+    }),
+    Plan::new("leftovers_of_an_earlier_use", constructed::leftovers_of_an_earlier_use, |world| {
+        world.recover();
+        world.append("a", &[512]);
+    }),
+    Plan::new("checkpoint_of_an_earlier_use", constructed::foreign_checkpoint, |world| {
+        world.recover();
+        world.append("a", &[512]);
+    }),
+    Plan::new("file_under_another_name", constructed::file_under_another_name, |world| {
+        world.recover();
+        world.append("a", &[512]);
+    }),
+    Plan::new("payload_that_is_a_record", one_record, constructed::append_a_record_in_a_payload),
+    Plan {
+        prepare: unclosed,
         ..healing("heal_at_open", |world| {
             world.faulty = true;
             world.fs.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Nothing)).on("logs/"));

@@ -28,7 +28,7 @@ fn case_I1_verify_never_calls_a_healthy_live_store_damaged() {
                 while !stop.load(Ordering::Relaxed) {
                     let records = [NewRecord::new(&bytes); 3];
                     count = log.publish(WriteClass::Publish, &records).unwrap().first.0;
-                    if count % 30 == 0 {
+                    if count.is_multiple_of(30) {
                         log.truncate_before(Offset(count.saturating_sub(60))).unwrap();
                     }
                 }

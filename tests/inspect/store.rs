@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) const CAPACITY: u64 = 65_536;
+pub(crate) const CAPACITY: u64 = 32_768;
 
 pub(crate) fn header(generation: u16, log: LogId, base: u64, previous_end: u64) -> Header {
     Header {

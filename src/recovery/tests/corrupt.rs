@@ -1,6 +1,7 @@
 //! Damage to what was durable: reported with file and position, never cut, and nothing is changed.
 
 use super::support::*;
+use crate::format::checkpoint::Checkpoint;
 use crate::format::header::Origin;
 use crate::format::{CHECKPOINT_POSITION, SECTOR_LEN, WINDOW};
 use crate::fs::FileSystem;
@@ -25,6 +26,20 @@ pub(super) fn expect_damage(fs: &SimFileSystem, file: &Path, position: u64, read
     let seen = records(fs, &found);
     let first = seen.first().map_or(readable, |seen| seen.offset);
     assert_eq!(seen.len() as u64, readable - first, "all before the damage is readable");
+}
+
+#[test]
+fn i8_a_file_cut_in_front_of_its_records_is_damage_and_not_an_empty_log() {
+    let fs = machine(1);
+    begin(0).take(&fs).append_all(20);
+    let whole = fs.snapshot();
+    for len in [512, 4095, 4096, 8191] {
+        fs.restore(&whole);
+        let file = fs.open_write(&path_of(0)).unwrap();
+        file.set_len(len).unwrap();
+        file.sync().unwrap();
+        expect_damage(&fs, &path_of(0), 8192, 0);
+    }
 }
 
 #[test]
@@ -117,6 +132,28 @@ fn a_flipped_checkpoint_is_ignored() {
         fs.flip(path_of(0), CHECKPOINT_POSITION + byte, 0x20).unwrap();
         fs.process_death();
         assert_eq!(recovered_records(&fs), expected(5), "byte {byte}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_no_writer_makes_is_ignored() {
+    let fs = machine(1);
+    let mut writer = begin(0).take(&fs);
+    writer.append_all(5);
+    let whole = fs.snapshot();
+    // Room without a record, a record without room, and one more than fits.
+    for (position, next) in [(CAPACITY, 0), (8192, 1), (8192 + 64, 3)] {
+        fs.restore(&whole);
+        let checkpoint = Checkpoint {
+            generation: generation(3),
+            log: LOG,
+            position,
+            next: Offset(next),
+            millis: 0,
+        };
+        fs.overwrite(path_of(0), CHECKPOINT_POSITION, &checkpoint.encode()).unwrap();
+        fs.process_death();
+        assert_eq!(recovered_records(&fs), expected(5), "{position} {next}");
     }
 }
 

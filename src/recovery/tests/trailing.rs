@@ -3,7 +3,8 @@
 use super::corrupt::expect_damage;
 use super::support::*;
 use crate::format::checkpoint::Checkpoint;
-use crate::format::{CHECKPOINT_POSITION, WINDOW};
+use crate::format::record::{self, RecordHeader};
+use crate::format::{CHECKPOINT_POSITION, Key, WINDOW};
 use crate::fs::sim::{NothingPersisted, SimFileSystem};
 use crate::fs::{File, FileSystem};
 use crate::recovery::Tail;
@@ -157,6 +158,50 @@ fn i4_a_header_of_zeroes_before_records_is_damage() {
     fs.zero(path_of(6), 0..512).unwrap();
     fs.zero(path_of(6), 8192..CAPACITY).unwrap();
     expect_damage(&fs, &path_of(6), 0, 6);
+}
+
+/// Puts a whole record of a made-up log at `position`, with this offset counted from the base.
+fn forge(fs: &SimFileSystem, base: u64, position: u64, relative: u32) {
+    let generation = generation(3);
+    let header = RecordHeader {
+        payload_len: 6,
+        headers_len: 0,
+        generation,
+        unsynced: 0,
+        relative,
+        millis: 1,
+    };
+    let mut bytes = vec![0; header.record_len() as usize];
+    let key = Key::new(OTHER, generation);
+    record::encode(&mut bytes, key, position, &header, b"", b"forged");
+    fs.overwrite(path_of(base), position, &bytes).unwrap();
+}
+
+#[test]
+fn i4_what_proves_a_key_could_stand_there() {
+    // Behind a header of zeroes any whole record is one; but none at this place can be the file's first.
+    for (position, relative, counts) in
+        [(8192, 0, true), (8192, 1, false), (8256, 0, false), (8256, 2, true), (8256, 3, false)]
+    {
+        let fs = six();
+        place(&fs, 6, &[0; CAPACITY as usize]);
+        forge(&fs, 6, position, relative);
+        if counts {
+            expect_damage(&fs, &path_of(6), 0, 6);
+        } else {
+            expect_tidy(&fs, 0);
+        }
+    }
+    // One that could not hides no record that can: here the first two commits are lost with the header.
+    for header in [vec![0; 512], begin(6).spare().encode().to_vec()] {
+        let fs = machine(1);
+        let mut next = begin(0).take(&fs);
+        next.append_all(5);
+        fs.overwrite(path_of(0), 0, &header).unwrap();
+        fs.zero(path_of(0), next.begun[0]..next.begun[2]).unwrap();
+        forge(&fs, 0, 8208, 0);
+        expect_damage(&fs, &path_of(0), 0, 0);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, read, truncate, verify};
+use crate::{append, delete, inspect, logs, read, repair, truncate, verify};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -43,6 +43,7 @@ enum Command {
     Delete(delete::Delete),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
+    Repair(repair::Repair),
 }
 
 impl Cli {
@@ -56,6 +57,7 @@ impl Cli {
             Command::Delete(delete) => delete.run(self.json),
             Command::Inspect(inspect) => inspect.run(self.json),
             Command::Verify(verify) => verify.run(self.json),
+            Command::Repair(repair) => repair.run(self.json),
         }
     }
 }

@@ -14,6 +14,7 @@ mod logs;
 mod numbers;
 mod output;
 mod read;
+mod repair;
 mod signals;
 mod store;
 mod table;

@@ -6,10 +6,10 @@ mod node;
 mod records;
 mod segment;
 
-pub(crate) use segment::finding_json;
+pub(crate) use segment::{finding_json, print_finding};
 
 use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::{numbers, output};
 use anstyle::Style;
 use clap::Args;
 use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
@@ -169,5 +169,9 @@ pub(crate) fn verdict(outcome: Outcome, findings: &[Finding]) -> Result<(), Fail
         Some(offset) => failure.with("offset", offset.0),
         None => failure,
     };
-    Err(if more > 0 { failure.and(format_args!("; and {more} findings more")) } else { failure })
+    Err(if more > 0 {
+        failure.and(format_args!("; and {}", numbers::count(more as u64, "more finding")))
+    } else {
+        failure
+    })
 }

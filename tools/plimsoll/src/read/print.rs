@@ -87,7 +87,7 @@ mod tests {
         let line = String::from_utf8(printed(Form::Json, b"\x01\x01\0kv", b"text")).unwrap();
         assert_eq!(
             line,
-            "{\"headers\":{\"k\":\"v\"},\"offset\":7,\"payload\":\"text\",\"time\":\"2025-11-30T09:37:00.123Z\"}\n"
+            "{\"offset\":7,\"time\":\"2025-11-30T09:37:00.123Z\",\"headers\":{\"k\":\"v\"},\"payload\":\"text\"}\n"
         );
     }
 }

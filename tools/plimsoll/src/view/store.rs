@@ -22,14 +22,19 @@ fn refused(path: &Path, found: &str) -> Failure {
 impl Store {
     /// Checks that it is a data directory, of a layout that this release reads.
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
+        let this = Self::open_any_layout(dir)?;
+        this.check_layout()?;
+        Ok(this)
+    }
+
+    /// Checks that it is a data directory.
+    pub(crate) fn open_any_layout(dir: &Path) -> Result<Self, Failure> {
         if let Err(error) = OsFileSystem.metadata(dir) {
             return Err(Failure::io("open the data directory", dir.display(), &error));
         }
         is_dir(dir)?;
         store::check_ours(dir)?;
-        let this = Self { dir: dir.to_path_buf() };
-        this.check_layout()?;
-        Ok(this)
+        Ok(Self { dir: dir.to_path_buf() })
     }
 
     /// The directory.

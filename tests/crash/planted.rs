@@ -1,0 +1,115 @@
+//! Does it catch anything? Each rule of the engine is taken out in turn, and the script that needs the rule must fail;
+//! without the fault the same script passes, which is that plan's own test.
+
+use super::checks;
+use super::explore::{Failure, explore};
+use super::scripts::plan;
+use plimsoll::planted::{self, Fault};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+enum By {
+    /// A plan, all its crashes included.
+    Plan(&'static str),
+    /// A check that needs no crash.
+    Check(&'static str, fn()),
+}
+
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    run()
+}
+
+/// Runs the script with the fault; says by what it was caught and after how many states.
+fn caught(fault: Fault, by: &By) -> Option<(&'static str, usize, String)> {
+    match *by {
+        By::Plan(name) => {
+            let failure = planted::with(fault, || quietly(|| explore(plan(name), 7))).err()?;
+            let Failure { stats, what, .. } = failure;
+            Some((name, stats.states, what))
+        }
+        By::Check(name, check) => {
+            check();
+            let panic = catch_unwind(AssertUnwindSafe(|| planted::with(fault, check))).err()?;
+            let what = panic.downcast_ref::<String>().cloned();
+            Some((name, 1, what.unwrap_or_default()))
+        }
+    }
+}
+
+fn must_be_caught(fault: Fault, by: &By) {
+    let Some((script, states, what)) = caught(fault, by) else {
+        panic!("{fault:?} was not caught");
+    };
+    let what = what.lines().next().unwrap_or_default();
+    let what: String = what.chars().take(90).collect();
+    println!("| {:<34} | {script:<28} | {states:>6} | {what}", format!("{fault:?}"));
+}
+
+macro_rules! planted {
+    ($($test:ident: $fault:ident, $by:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                must_be_caught(Fault::$fault, &$by);
+            }
+        )*
+
+        #[test]
+        fn every_planted_fault_has_a_test() {
+            let tried = [$(Fault::$fault),*];
+            for fault in Fault::ALL {
+                assert!(tried.contains(fault), "{fault:?} has no test");
+            }
+        }
+    };
+}
+
+planted! {
+    planted_names_not_synced_at_open_is_caught: NamesNotSyncedAtOpen, By::Plan("append_first");
+    planted_tail_not_written_again_is_caught: TailNotWrittenAgain, By::Plan("append_single");
+    planted_stop_taken_for_end_is_caught: StopTakenForEnd,
+        By::Check("damage_in_the_middle", checks::damage_in_the_middle);
+    planted_zeroing_left_out_is_caught: ZeroingLeftOut, By::Plan("append_batch");
+    planted_zeroing_only_valid_records_is_caught: ZeroingOnlyValidRecords,
+        By::Plan("append_over_a_torn_record");
+    planted_settling_not_marked_is_caught: SettlingNotMarked, By::Plan("recovery_that_zeroes");
+    planted_first_commit_without_header_is_caught: FirstCommitWithoutHeader,
+        By::Plan("append_first");
+    planted_first_commit_without_directory_is_caught: FirstCommitWithoutDirectory,
+        By::Plan("append_first");
+    planted_first_commit_without_spares_directory_is_caught: FirstCommitWithoutSparesDirectory,
+        By::Plan("append_first");
+    planted_new_header_before_old_sync_is_caught: NewHeaderBeforeOldSync, By::Plan("roll_batch");
+    planted_heal_with_name_absent_is_caught: HealWithNameAbsent, By::Plan("heal_in_place");
+    planted_truncate_in_any_order_is_caught: TruncateInAnyOrder, By::Plan("truncate");
+    planted_truncate_to_uncommitted_is_caught: TruncateToUncommitted, By::Plan("truncate_staged");
+    planted_crc_without_position_is_caught: CrcWithoutPosition,
+        By::Plan("payload_that_is_a_record");
+    planted_crc_without_log_id_is_caught: CrcWithoutLogId, By::Plan("leftovers_of_another_log");
+    planted_append_waits_for_nobody_is_caught: AppendWaitsForNobody,
+        By::Check("staging_is_full", checks::staging_is_full);
+    planted_no_generation_check_is_caught: NoGenerationCheck,
+        By::Plan("leftovers_of_an_earlier_use");
+    planted_confirmed_before_sync_is_caught: ConfirmedBeforeSync, By::Plan("append_single");
+    planted_claims_staged_as_durable_is_caught: ClaimsStagedAsDurable, By::Plan("append_batch");
+    planted_sync_retried_is_caught: SyncRetried, By::Plan("heal_sync");
+    planted_failed_file_written_again_is_caught: FailedFileWrittenAgain,
+        By::Plan("heal_at_a_blocks_end");
+    planted_failed_sync_says_not_written_is_caught: FailedSyncSaysNotWritten,
+        By::Plan("heal_waits");
+    planted_heal_at_open_carries_nothing_is_caught: HealAtOpenCarriesNothing,
+        By::Plan("heal_at_open");
+    planted_reopened_without_spares_is_caught: ReopenedWithoutSpares,
+        By::Plan("reopen_after_a_failed_heal");
+    planted_offsets_restart_when_empty_is_caught: OffsetsRestartWhenEmpty,
+        By::Plan("heal_in_place");
+    planted_foreign_checkpoint_believed_is_caught: ForeignCheckpointBelieved,
+        By::Plan("checkpoint_of_an_earlier_use");
+    planted_short_write_taken_as_whole_is_caught: ShortWriteTakenAsWhole, By::Plan("short_write");
+    planted_header_crc_not_checked_is_caught: HeaderCrcNotChecked,
+        By::Check("a_flipped_header", checks::a_flipped_header);
+    planted_trailing_file_trusted_is_caught: TrailingFileTrusted,
+        By::Plan("file_under_another_name");
+    planted_trash_emptied_before_sync_is_caught: TrashEmptiedBeforeSync,
+        By::Plan("delete_in_a_folder");
+    planted_delete_without_sync_is_caught: DeleteWithoutSync, By::Plan("delete");
+}
