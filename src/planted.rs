@@ -39,6 +39,7 @@ pub enum Fault {
     ClaimsStagedAsDurable,
     FailedSyncSaysNotWritten,
     HealAtOpenCarriesNothing,
+    ReopenedWithoutSpares,
 }
 
 impl Fault {
@@ -74,6 +75,7 @@ impl Fault {
         Self::ClaimsStagedAsDurable,
         Self::FailedSyncSaysNotWritten,
         Self::HealAtOpenCarriesNothing,
+        Self::ReopenedWithoutSpares,
     ];
 }
 

@@ -2,7 +2,6 @@
 //!
 //! `write_and_sync` stays as the trait provides it: one `pwrite` for each part, then one `fdatasync`.
 #![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
-#![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
 
 use super::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};
 use nix::dir::{Dir, Type};

@@ -12,6 +12,7 @@ use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::{FileSystem, OsFileSystem};
 use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
+use crate::planted::{self, Fault};
 use crate::segment::Files;
 use data_dir::DataDir;
 use hub::{Hub, Job};
@@ -320,14 +321,26 @@ impl Node {
     pub fn open_log(&self, name: &LogName, options: LogOptions) -> Result<Log, OpenError> {
         self.inner.check_open()?;
         self.inner.with_slot(name, |open| {
-            if let Some(log) = open {
-                let Some(Stopped::Failed(_)) = log.stopped() else { return Ok(log.clone()) };
+            // It stays here until it is open again, so that a second try knows that there was a first.
+            let failed = match &*open {
+                Some(log) => match log.stopped() {
+                    Some(Stopped::Failed(_) | Stopped::Closed) => Some(log),
+                    _ => return Ok(log.clone()),
+                },
+                None => None,
+            };
+            let (dir, log_dir, parents) = self.inner.find(name, &options)?;
+            if let Some(log) = failed {
                 if let Err(error) = log.shared().close(Stopped::Closed) {
                     tracing::debug!(log = %name, %error, "a failed log was left as it is");
                 }
-                *open = None;
+                // The sync that failed may have been that of the spares' directory, and a rename out of it is durable
+                // only with that: else a file that is shown now is gone after a power cut.
+                let spares = dir.source.spares_dir();
+                if !planted::is(Fault::ReopenedWithoutSpares) {
+                    self.inner.fs.sync_dir(spares).disk("sync", spares)?;
+                }
             }
-            let (dir, log_dir, parents) = self.inner.find(name, &options)?;
             let log = Shared::open(self.inner.parts(name, dir, log_dir)?, &parents, options)?;
             *open = Some(log.clone());
             Ok(log)

@@ -250,6 +250,11 @@ pub(crate) fn scan(
         len,
         bytes_read,
         damage: match verdict {
+            // A file has its length before it is used, so somebody cut it; and with it went whatever said how many
+            // offsets were given out (I8).
+            _ if len < RECORDS_POSITION => {
+                Some("the file was cut, in front of where its records begin")
+            }
             StopVerdict::End => None,
             StopVerdict::Corrupt(reason) => Some(reason),
         },

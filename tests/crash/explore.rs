@@ -36,6 +36,9 @@ pub(crate) enum Crash {
 
 impl Crash {
     pub(crate) fn strike(&self, fs: &SimFileSystem) {
+        if std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some() {
+            println!("crash: {self}");
+        }
         match self {
             Self::Death => fs.process_death(),
             Self::Evict => {
@@ -195,7 +198,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-fn full() -> bool {
+pub(crate) fn full() -> bool {
     #[allow(clippy::disallowed_methods, reason = "not the engine: a test's setting")]
     std::env::var_os("PLIMSOLL_CRASH_FULL").is_some_and(|value| value == "1")
 }
@@ -263,7 +266,7 @@ fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 }
 
 /// The last word on a state: it can be read and written, and a further recovery makes the same of it.
-fn settle(world: &mut World) {
+pub(crate) fn settle(world: &mut World) {
     world.faulty = false;
     world.recover();
     for log in world.oracle.names() {
@@ -333,7 +336,7 @@ impl Explorer {
             let how = || format!("{} {point}", plan.name);
             let dead = guard(self.stats, how, || live(&base, Some(point), plan.script))?;
             let (kinds, all) =
-                self.kinds(&dead, plan.exhaustive * if self.full { 64 } else { 1 }, plan.seeds);
+                self.kinds(&dead, plan.exhaustive * if self.full { 16 } else { 1 }, plan.seeds);
             self.stats.exhausted += usize::from(all);
             for crash in kinds {
                 let image = dead.fork();

@@ -13,6 +13,8 @@
 mod checks;
 mod constructed;
 mod explore;
+mod faults;
+mod lives;
 mod oracle;
 #[cfg(debug_assertions)]
 mod planted;
@@ -64,6 +66,7 @@ plans! {
     heal_in_a_roll
     heal_rename
     heal_rename_that_was_done
+    reopen_after_a_failed_heal
     heal_dir_sync
     heal_spares_dir_sync
     heal_checkpoint_sync

@@ -122,6 +122,14 @@ impl Oracle {
         self.model(log).exists = true;
     }
 
+    /// The log has no records. If a deletion of it failed, it was done all the same, and this is another log.
+    pub(crate) fn opened_empty(&mut self, log: &str) {
+        if self.model(log).deleting {
+            self.logs.remove(log);
+            self.opening(log);
+        }
+    }
+
     pub(crate) fn deleting(&mut self, log: &str) {
         self.model(log).deleting = true;
     }

@@ -98,6 +98,8 @@ planted! {
         By::Plan("heal_waits");
     planted_heal_at_open_carries_nothing_is_caught: HealAtOpenCarriesNothing,
         By::Plan("heal_at_open");
+    planted_reopened_without_spares_is_caught: ReopenedWithoutSpares,
+        By::Plan("reopen_after_a_failed_heal");
     planted_offsets_restart_when_empty_is_caught: OffsetsRestartWhenEmpty,
         By::Plan("heal_in_place");
     planted_foreign_checkpoint_believed_is_caught: ForeignCheckpointBelieved,

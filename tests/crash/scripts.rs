@@ -322,6 +322,17 @@ pub(crate) const PLANS: &[Plan] = &[
         world.append("a", &[1024; 5]);
         world.must_append("a", &[1024; 5]);
     }),
+    healing("reopen_after_a_failed_heal", |world| {
+        world.start();
+        world.open("a");
+        // The roll's directory is not synced, and the heal's rename was done, though it failed.
+        world.inject(Fault::nth(OpKind::SyncDir, 0, What::Errno(libc::EIO)).on("logs/a"));
+        world.inject(Fault::nth(OpKind::Rename, 1, What::DoneThen(libc::EIO)));
+        world.must_fail("a", &[1024; 5]);
+        world.must_fail("a", &[512]);
+        world.open("a");
+        world.must_append("a", &[512]);
+    }),
     healing("heal_dir_sync", |world| {
         world.start();
         world.open("a");

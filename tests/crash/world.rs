@@ -2,7 +2,7 @@
 
 use super::oracle::{Oracle, Shown, View};
 use plimsoll::clock::ManualClock;
-use plimsoll::error::{AppendError, CommitError, Outcome, PublishError};
+use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishError, Stopped};
 use plimsoll::format::layout::{self, ClassSizes};
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::{Fault, SimFileSystem};
@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) oracle: Oracle,
     /// Errors are expected, as something is being broken.
     pub(crate) faulty: bool,
+    /// Says what is done, for replays: `PLIMSOLL_CRASH_VERBOSE`.
+    verbose: bool,
     node: Option<Node>,
     logs: BTreeMap<String, Log>,
 }
@@ -65,12 +67,19 @@ impl World {
 
     fn of(fs: SimFileSystem, oracle: Oracle) -> Self {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        Self { fs, clock, oracle, faulty: false, node: None, logs: BTreeMap::new() }
+        let verbose = std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some();
+        Self { fs, clock, oracle, faulty: false, verbose, node: None, logs: BTreeMap::new() }
     }
 
     /// A copy of the machine without its process.
     pub(crate) fn fork(&self) -> Self {
         Self { faulty: self.faulty, ..Self::of(self.fs.fork(), self.oracle.clone()) }
+    }
+
+    pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
+        if self.verbose {
+            println!("{:>6} {what}", self.fs.ops());
+        }
     }
 
     pub(crate) fn dead(&self) -> bool {
@@ -101,6 +110,7 @@ impl World {
         if self.dead() {
             return;
         }
+        self.say(format_args!("start"));
         self.oracle.begin_life();
         let node = Node::builder(DATA)
             .options(options)
@@ -119,6 +129,11 @@ impl World {
         assert!(self.dead() || self.faulty, "nothing is broken, but {what}: {error}");
     }
 
+    /// Whether a node is running.
+    pub(crate) fn is_up(&self) -> bool {
+        self.up()
+    }
+
     fn up(&self) -> bool {
         !self.dead() && self.node.is_some()
     }
@@ -134,14 +149,27 @@ impl World {
         self.oracle.opening(log);
         match self.node().open_log(&name(log), options) {
             Ok(open) => {
-                // A log that is open for reading only may have a name that is not durable.
+                self.say(format_args!(
+                    "open {log}: {:?} {:?}",
+                    open.stopped(),
+                    open.recovery_report()
+                ));
+                // One that is open for reading only may have a name that is not durable, and shows less than it has.
                 if !self.dead() && open.stopped().is_none() {
+                    if open.durable() == Offset::ZERO {
+                        self.oracle.opened_empty(log);
+                    }
                     self.oracle.opened(log);
                 }
                 self.logs.insert(log.to_owned(), open);
             }
             Err(error) => self.expect_error("opening fails", &error),
         }
+    }
+
+    /// Whether the log is open.
+    pub(crate) fn is_open(&self, log: &str) -> bool {
+        self.has(log)
     }
 
     fn has(&self, log: &str) -> bool {
@@ -167,6 +195,7 @@ impl World {
 
     /// Breaks something. From here on errors are expected.
     pub(crate) fn inject(&mut self, fault: Fault) {
+        self.say(format_args!("{fault:?}"));
         self.faulty = true;
         self.fs.inject(fault);
     }
@@ -182,6 +211,7 @@ impl World {
             return None;
         }
         let batch = self.oracle.appending(log, lens);
+        self.say(format_args!("stage {batch} in {log} at {}: {lens:?}", self.log(log).tail()));
         self.stage_batch(log, batch)
     }
 
@@ -206,6 +236,7 @@ impl World {
     }
 
     fn refused(&mut self, batch: usize, error: &AppendError) {
+        self.say(format_args!("refused {batch}: {error}"));
         self.expect_error("an append is refused", error);
         self.answered(batch, PublishError::Append(error.clone()).outcome());
     }
@@ -223,11 +254,16 @@ impl World {
         let answer: Result<_, CommitError> = ticket.wait();
         match answer {
             Ok(appended) => {
+                self.say(format_args!("confirmed {batch} at {}", appended.first));
                 self.oracle.confirmed(batch, appended.first.0);
                 true
             }
             Err(error) => {
-                self.expect_error("a commit fails", &error);
+                self.say(format_args!("not confirmed {batch}: {error}"));
+                let stopped = matches!(error.reason, CommitFailure::Stopped(Stopped::Deleted));
+                if !stopped {
+                    self.expect_error("a commit fails", &error);
+                }
                 self.answered(batch, error.outcome);
                 false
             }
@@ -238,6 +274,7 @@ impl World {
         if !self.has(log) {
             return;
         }
+        self.say(format_args!("truncate {log} before {before}"));
         self.oracle.truncating(log, before);
         match self.log(log).truncate_before(Offset(before)) {
             Ok(done) => self.oracle.truncated(log, done.head.0),
@@ -258,6 +295,7 @@ impl World {
         }
         self.oracle.deleting(log);
         let deleted = self.node().delete_log(&name(log));
+        self.say(format_args!("delete {log}: {deleted:?}"));
         self.logs.remove(log);
         match deleted {
             Ok(()) => self.oracle.deleted(log),
@@ -268,6 +306,7 @@ impl World {
     /// Ten quiet seconds, and the worker's turn.
     pub(crate) fn idle(&mut self) {
         if self.up() {
+            self.say(format_args!("idle"));
             self.clock.advance(Duration::from_secs(11));
             while self.node().step() {}
         }
@@ -302,15 +341,21 @@ impl World {
             Ok(())
         };
         if let Err(error) = take() {
-            assert!(self.dead(), "I4: log {log} cannot be read: {error}");
+            let damaged = matches!(error, plimsoll::error::ReadError::Damaged(_));
+            assert!(
+                self.dead() || self.faulty && !damaged,
+                "I4: log {log} cannot be read: {error}"
+            );
             return None;
         }
+        self.say(format_args!("{log} shows {head} to {next}"));
         Some(View { head: head.0, next: next.0, records })
     }
 
     /// Reads a log and checks what it shows.
     pub(crate) fn read(&mut self, log: &str) {
         if self.has(log)
+            && !matches!(self.log(log).stopped(), Some(Stopped::ReadOnly(_)))
             && let Some(view) = self.view(log)
         {
             self.oracle.check(log, &view);
@@ -344,7 +389,8 @@ impl World {
             }
             self.read(log);
         }
-        if !self.dead() {
+        // What could not be made durable is not tidied up either.
+        if !self.dead() && self.logs.values().all(|log| log.stopped().is_none()) {
             self.check_files();
         }
     }

@@ -29,6 +29,20 @@ pub(super) fn expect_damage(fs: &SimFileSystem, file: &Path, position: u64, read
 }
 
 #[test]
+fn i8_a_file_cut_in_front_of_its_records_is_damage_and_not_an_empty_log() {
+    let fs = machine(1);
+    begin(0).take(&fs).append_all(20);
+    let whole = fs.snapshot();
+    for len in [512, 4095, 4096, 8191] {
+        fs.restore(&whole);
+        let file = fs.open_write(&path_of(0)).unwrap();
+        file.set_len(len).unwrap();
+        file.sync().unwrap();
+        expect_damage(&fs, &path_of(0), 8192, 0);
+    }
+}
+
+#[test]
 pub(super) fn case_B4_a_flipped_byte_before_durable_records_is_damage_and_not_an_end() {
     let fs = machine(1);
     let mut writer = begin(0).take(&fs);

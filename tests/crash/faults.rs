@@ -1,0 +1,157 @@
+//! Lets each call of a script fail in each way, once; then the life goes on, and ends in every kind of crash.
+
+use super::explore::{Crash, Plan, full};
+use super::world::World;
+use plimsoll::error::Stopped;
+use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What can go wrong at a call of this kind.
+fn ways(kind: OpKind) -> Vec<What> {
+    let mut ways = vec![What::Errno(libc::EIO)];
+    match kind {
+        OpKind::Sync => {
+            ways.extend(
+                [Reached::Everything, Reached::Some(11)]
+                    .map(|reached| What::FailedSync { errno: libc::EIO, reached }),
+            );
+            ways.extend([What::FailedSync { errno: libc::ENOSPC, reached: Reached::Nothing }]);
+            ways.push(What::DoneThen(libc::EIO));
+        }
+        OpKind::Write => ways.extend([
+            What::Errno(libc::ENOSPC),
+            What::Short(0),
+            What::Short(100),
+            What::Short(700),
+            What::Interrupted,
+            What::DoneThen(libc::EIO),
+        ]),
+        OpKind::Read => ways.extend([What::Short(1), What::Short(100), What::Interrupted]),
+        OpKind::Create | OpKind::CreateDir | OpKind::Rename => {
+            ways.extend([What::Errno(libc::ENOSPC), What::DoneThen(libc::EIO)]);
+        }
+        OpKind::RemoveFile | OpKind::RemoveDir | OpKind::SyncDir | OpKind::SetLen => {
+            ways.push(What::DoneThen(libc::EIO));
+        }
+        OpKind::Open => ways.extend([What::Errno(libc::EMFILE), What::Errno(libc::ENFILE)]),
+        OpKind::Allocate => ways.extend([What::Errno(libc::ENOSPC), What::Errno(libc::EINTR)]),
+        _ => {}
+    }
+    ways
+}
+
+/// With nothing broken any more, every log goes on, or has said that it must be opened again and goes on then.
+pub(crate) fn goes_on(world: &mut World) {
+    world.fs.clear_faults();
+    if !world.is_up() {
+        world.start();
+    }
+    for log in world.oracle.names() {
+        world.open(&log);
+        match world.log(&log).stopped() {
+            None => {}
+            Some(Stopped::Failed(_)) => panic!("log {log}: opening did not open it again"),
+            // Nothing can be promised of what could not be read or written at open; the next start can.
+            Some(Stopped::ReadOnly(_)) => {
+                world.start();
+                world.open(&log);
+            }
+            Some(other) => panic!("I4: log {log}: {other}"),
+        }
+        world.read(&log);
+        if !world.append(&log, &[512]) {
+            // A second failure in a row: it says so, and opening it again is the cure.
+            let stopped = world.log(&log).stopped();
+            assert!(
+                matches!(stopped, Some(Stopped::Failed(_))),
+                "log {log} does not go on: {stopped:?}"
+            );
+            world.open(&log);
+            world.read(&log);
+            world.must_append(&log, &[512]);
+        }
+        world.read(&log);
+    }
+}
+
+fn crashes() -> [Crash; 6] {
+    [Crash::Death, Crash::Evict, Crash::All, Crash::Nothing, Crash::Seed(1), Crash::Seed(2)]
+}
+
+/// Lets every call of the plan's script fail; prints how much was tried.
+pub(crate) fn survive(plan: &Plan) {
+    let base = (plan.prepare)();
+    let mut trial = base.fork();
+    trial.fs.record(true);
+    (plan.script)(&mut trial);
+    let trace = trial.fs.trace();
+    let (mut faults, mut states) = (0, 0);
+    for op in &trace {
+        for what in ways(op.kind) {
+            faults += 1;
+            let run = |crash: Option<&Crash>, then_on: bool| {
+                let mut world = base.fork();
+                world.faulty = true;
+                world.fs.inject(Fault::at_op(op.number, what));
+                (plan.script)(&mut world);
+                if then_on {
+                    goes_on(&mut world);
+                }
+                world.abandon();
+                if let Some(crash) = crash {
+                    crash.strike(&world.fs);
+                    world.fs.clear_faults();
+                    world.faulty = false;
+                    super::explore::settle(&mut world);
+                }
+            };
+            let mut check = |crash: Option<&Crash>, then_on: bool| {
+                states += 1;
+                let result = catch_unwind(AssertUnwindSafe(|| run(crash, then_on)));
+                if let Err(panic) = result {
+                    let (kind, path) = (op.kind, op.path.display());
+                    println!(
+                        "{}: call {} ({kind:?} {path}) with {what:?}, goes on: {then_on}, {crash:?}",
+                        plan.name, op.number
+                    );
+                    resume_unwind(panic);
+                }
+            };
+            check(None, true);
+            for crash in &crashes() {
+                if full() || matches!(crash, Crash::Evict | Crash::Seed(1)) {
+                    check(Some(crash), false);
+                }
+                if full() || matches!(crash, Crash::Death | Crash::Nothing) {
+                    check(Some(crash), true);
+                }
+            }
+        }
+    }
+    println!("{}: {} calls, {faults} faults, {states} states", plan.name, trace.len());
+}
+
+macro_rules! survives {
+    ($($test:ident: $plan:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                survive(&super::scripts::plan($plan));
+            }
+        )*
+    };
+}
+
+survives! {
+    every_call_of_a_first_append_may_fail: "append_first";
+    every_call_of_an_append_may_fail: "append_batch";
+    every_call_of_a_roll_may_fail: "roll_batch";
+    every_call_of_a_truncation_may_fail: "truncate";
+    every_call_of_a_staged_truncation_may_fail: "truncate_staged";
+    every_call_of_a_deletion_may_fail: "delete";
+    every_call_of_a_checkpoint_may_fail: "idle_checkpoint";
+    every_call_of_a_close_may_fail: "close";
+    every_call_of_a_recovery_may_fail: "recovery_of_a_torn_batch";
+    every_call_of_a_recovery_of_a_roll_may_fail: "recovery_of_a_roll";
+    every_call_of_a_recovery_that_zeroes_may_fail: "recovery_that_zeroes";
+}
