@@ -909,6 +909,8 @@ def last_damage(outcome, header):
     if outcome.checkpoint and outcome.checkpoint.fault is None:
         voices.append((outcome.checkpoint.position, "checkpoint"))
     vouched, who = max(voices, key=lambda voice: voice[0])
+    if segment.length < FIRST:
+        return f"{walk.failure}; the file was cut in front of where its records begin"
     if vouched <= stop:
         return None
     if who == "record":
