@@ -104,6 +104,9 @@ planted! {
         By::Plan("heal_in_place");
     planted_foreign_checkpoint_believed_is_caught: ForeignCheckpointBelieved,
         By::Plan("checkpoint_of_an_earlier_use");
+    planted_checkpoint_ahead_of_sync_is_caught: CheckpointAheadOfSync,
+        By::Plan("checkpoint_in_a_commit");
+    planted_data_dir_not_synced_is_caught: DataDirNotSynced, By::Plan("first_start");
     planted_short_write_taken_as_whole_is_caught: ShortWriteTakenAsWhole, By::Plan("short_write");
     planted_header_crc_not_checked_is_caught: HeaderCrcNotChecked,
         By::Check("a_flipped_header", checks::a_flipped_header);
