@@ -31,8 +31,10 @@ fn running() -> World {
     world
 }
 
+type Crash = (&'static str, Box<dyn Fn(&SimFileSystem)>);
+
 /// Every way to go down.
-fn crashes() -> Vec<(&'static str, Box<dyn Fn(&SimFileSystem)>)> {
+fn crashes() -> Vec<Crash> {
     vec![
         ("death", Box::new(|fs| fs.process_death())),
         (

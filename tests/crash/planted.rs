@@ -14,15 +14,11 @@ enum By {
     Check(&'static str, fn()),
 }
 
-fn quietly<T>(run: impl FnOnce() -> T) -> T {
-    run()
-}
-
 /// Runs the script with the fault; says by what it was caught and after how many states.
 fn caught(fault: Fault, by: &By) -> Option<(&'static str, usize, String)> {
     match *by {
         By::Plan(name) => {
-            let failure = planted::with(fault, || quietly(|| explore(plan(name), 7))).err()?;
+            let failure = planted::with(fault, || explore(plan(name), 7)).err()?;
             let Failure { stats, what, .. } = failure;
             Some((name, stats.states, what))
         }
