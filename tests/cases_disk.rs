@@ -31,10 +31,10 @@ fn running() -> World {
     world
 }
 
-type Crash = (&'static str, Box<dyn Fn(&SimFileSystem)>);
+type Crash = Box<dyn Fn(&SimFileSystem)>;
 
 /// Every way to go down.
-fn crashes() -> Vec<Crash> {
+fn crashes() -> Vec<(&'static str, Crash)> {
     vec![
         ("death", Box::new(|fs| fs.process_death())),
         (

@@ -81,17 +81,32 @@ fn random_operations_keep_the_invariants() {
     random(operations);
 }
 
-/// The checks are worth something only if they notice a broken engine.
+/// The checks are worth something only if they notice a broken engine. Those left out need rot, or reuse of files, which
+/// these operations do not do, or are too rare for a test of this length.
 #[test]
-#[ignore]
-fn planted_faults() {
+fn random_operations_notice_planted_faults() {
     use plimsoll::planted::{self, Fault};
-    std::panic::set_hook(Box::new(|_| {}));
-    for fault in Fault::ALL {
-        let found = (0..3000).find(|seed| {
-            let bytes = random_bytes(*seed);
-            std::panic::catch_unwind(|| planted::with(*fault, || operations(&bytes))).is_err()
-        });
-        eprintln!("{fault:?}: {found:?}");
+    let found = |fault| {
+        (0..200).any(|seed| {
+            let bytes = random_bytes(seed);
+            let run = || planted::with(fault, || operations(&bytes));
+            std::panic::catch_unwind(run).is_err()
+        })
+    };
+    let noticed = [
+        Fault::NamesNotSyncedAtOpen,
+        Fault::TailNotWrittenAgain,
+        Fault::FirstCommitWithoutHeader,
+        Fault::FirstCommitWithoutDirectory,
+        Fault::FirstCommitWithoutSparesDirectory,
+        Fault::NewHeaderBeforeOldSync,
+        Fault::TruncateInAnyOrder,
+        Fault::ConfirmedBeforeSync,
+        Fault::SyncRetried,
+        Fault::OffsetsRestartWhenEmpty,
+        Fault::ShortWriteTakenAsWhole,
+    ];
+    for fault in noticed {
+        assert!(found(fault), "{fault:?} goes unnoticed");
     }
 }

@@ -3,10 +3,11 @@
 use super::outcome::{Finding, Outcome};
 use super::segment::{Extent, SegmentReport, examine, read_header};
 use super::tree::{finding, refused, special};
+use crate::error::Damage;
 use crate::format::header::{Header, HeaderError};
 use crate::format::name::parse_segment_file;
 use crate::fs::{FileKind, FileSystem};
-use crate::recovery::{self, Look, RecoverError, TrailingFate};
+use crate::recovery::{self, Look, RecoverError, TrailingFate, Verdict};
 use crate::types::{LogId, Offset};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -141,6 +142,16 @@ impl LogReport {
         self.outcome = self.outcome.max(finding.outcome);
         self.findings.push(finding);
     }
+
+    fn say_damage(&mut self, damage: &Damage) {
+        self.say(Finding {
+            outcome: Outcome::Damaged,
+            file: damage.file.clone(),
+            position: Some(damage.position),
+            offset: damage.offset,
+            detail: damage.detail.to_string(),
+        });
+    }
 }
 
 /// Looks at the log in `dir`. What the system refuses is an outcome, not an error. Blocks on reads; `settle` as in
@@ -212,7 +223,12 @@ pub(crate) fn outline(fs: &dyn FileSystem, dir: &Path, settle: &(dyn Fn() + Sync
     report.file_bytes = report.segments.iter().map(|entry| entry.file_len).sum();
     report.disk_bytes = report.segments.iter().map(|entry| entry.disk_bytes).sum();
     match looked {
-        Ok(look) => judge(&look, &mut report),
+        Ok(look) => {
+            judge(&look, &mut report);
+            if let Some(damage) = &look.damage {
+                judge_behind(fs, damage, &mut report);
+            }
+        }
         Err(error) => {
             let outcome = match &error {
                 _ if error.is_gone() => Outcome::Gone,
@@ -310,13 +326,26 @@ fn judge(look: &Look, report: &mut LogReport) {
         }
     }
     if let Some(damage) = &look.damage {
-        report.say(Finding {
-            outcome: Outcome::Damaged,
-            file: damage.file.clone(),
-            position: Some(damage.position),
-            offset: damage.offset,
-            detail: damage.detail.to_string(),
-        });
+        report.say_damage(damage);
+    }
+}
+
+/// A start ends at the first damage. What is wrong with the files behind it, and which of them are not the log's, is told
+/// as well.
+fn judge_behind(fs: &dyn FileSystem, first: &Damage, report: &mut LogReport) {
+    let Ok((judged, log)) = recovery::judge(fs, &report.dir, report.id) else { return };
+    for file in &judged {
+        let behind =
+            |entry: &&mut SegmentEntry| entry.path == file.path && entry.role == Role::BehindDamage;
+        let Some(entry) = report.segments.iter_mut().find(behind) else { continue };
+        match file.verdict {
+            Verdict::BackToPool => entry.role = Role::BackToPool,
+            Verdict::Remove => entry.role = Role::Remove,
+            Verdict::Keep | Verdict::Corrupt(_) | Verdict::Refuse => {}
+        }
+        if let Some(damage) = file.damage(log).filter(|damage| damage.file != first.file) {
+            report.say_damage(&damage);
+        }
     }
 }
 
@@ -328,9 +357,13 @@ fn torn(tail: &recovery::TailFacts) -> bool {
 
 impl SegmentEntry {
     fn previous_end(&self) -> Option<Offset> {
-        let in_use = self.header?.ok()?.in_use.filter(|in_use| in_use.base == self.base)?;
         let kept = matches!(self.role, Role::Segment | Role::BehindDamage | Role::Unknown);
-        kept.then_some(in_use.previous_end)
+        let in_use = self.header.and_then(Result::ok).and_then(|header| header.in_use);
+        match in_use.filter(|in_use| in_use.base == self.base) {
+            Some(in_use) => kept.then_some(in_use.previous_end),
+            // The header is lost; the name still says it, or the segment before would end where one further on begins.
+            None => (self.role == Role::BehindDamage).then_some(self.base),
+        }
     }
 }
 

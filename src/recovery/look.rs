@@ -125,6 +125,16 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
 }
 
+impl Judged {
+    /// What is wrong with the file by itself, in the log of this identity.
+    pub(crate) fn damage(&self, log: Option<LogId>) -> Option<Damage> {
+        let Verdict::Corrupt(reason) = self.verdict else { return None };
+        let file = SegmentFile { name: self.name, path: self.path.clone(), header: self.header };
+        let (position, detail) = describe(&file, log, reason);
+        Some(damage(&file, position, detail))
+    }
+}
+
 /// Judges each file of a log by itself, for repair, which goes on behind damage. `log` is the log's identity, where the
 /// caller knows better than its oldest file; gives the identity by which was judged.
 pub(crate) fn judge(

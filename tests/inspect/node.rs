@@ -140,6 +140,45 @@ fn a_missing_segment_and_a_bad_header_are_damage_of_the_log() {
 }
 
 #[test]
+fn a_lost_header_is_damage_of_its_file_alone() {
+    let damaged = |report: &VerifyReport| {
+        let of_files = report.files_with_findings.iter().flat_map(|check| &check.findings);
+        let all = report.findings.iter().chain(of_files);
+        let found = all.filter(|finding| finding.outcome == Outcome::Damaged);
+        let mut found: Vec<_> =
+            found.map(|finding| (finding.file.clone(), finding.position)).collect();
+        found.sort();
+        found
+    };
+    let spare = crate::image::Image::new(&spare(2)).bytes[..512].to_vec();
+    for (header, position) in [(vec![7; 512], 0), (vec![0; 512], 0), (spare.clone(), 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        empty(dir.path());
+        let files = three(dir.path(), "a", LOG);
+        let overwrite = |path: &Path| {
+            let mut bytes = std::fs::read(path).unwrap();
+            bytes[..512].copy_from_slice(&header);
+            std::fs::write(path, bytes).unwrap();
+        };
+        // The segment before it is whole: it ends where the name says.
+        overwrite(&files[1].0);
+        let second = (files[1].0.clone(), Some(position));
+        assert_eq!(damaged(&verify(dir.path())), std::slice::from_ref(&second));
+        // One more behind the first: a file that has a later one behind it had its header.
+        overwrite(&files[0].0);
+        let first = (files[0].0.clone(), Some(position));
+        assert_eq!(damaged(&verify(dir.path())), [first, second]);
+    }
+    // What is not the log's stays so behind damage.
+    let dir = tempfile::tempdir().unwrap();
+    empty(dir.path());
+    let files = three(dir.path(), "a", LOG);
+    flip(&files[0].0, 41);
+    put(dir.path(), "a", 31, &crate::image::Image::new(&crate::store::spare(3)).bytes);
+    assert_eq!(damaged(&verify(dir.path())), [(files[0].0.clone(), Some(508))]);
+}
+
+#[test]
 fn trailing_files_are_told_with_what_becomes_of_them() {
     let dir = tempfile::tempdir().unwrap();
     empty(dir.path());
