@@ -31,8 +31,10 @@ fn running() -> World {
     world
 }
 
+type Crash = Box<dyn Fn(&SimFileSystem)>;
+
 /// Every way to go down.
-fn crashes() -> Vec<(&'static str, Box<dyn Fn(&SimFileSystem)>)> {
+fn crashes() -> Vec<(&'static str, Crash)> {
     vec![
         ("death", Box::new(|fs| fs.process_death())),
         (

@@ -212,7 +212,9 @@ fn case_B8_recovery_killed_at_any_of_its_calls_comes_to_the_same() {
     let torn = torn_directory();
     let recovered = |fs: SimFileSystem, crash: Option<u64>| {
         let mut world = World::over(fs);
-        crash.map(|op| world.fs.crash_at(op));
+        if let Some(op) = crash {
+            world.fs.crash_at(op);
+        }
         world.start();
         world.open("a");
         let view = if world.dead() { None } else { world.view("a") };

@@ -1,6 +1,7 @@
 //! Recovery on the real file system: the calls behind the simulated ones do what recovery needs of them.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation)]
+#![allow(clippy::disallowed_methods, reason = "not the engine: a test")]
 #![allow(non_snake_case, reason = "tests are named for the cases and invariants that they hold")]
 
 use plimsoll::clock::SystemClock;

@@ -9,6 +9,8 @@
     reason = "what is shared with the fuzz targets is a module of a library there"
 )]
 
+#[path = "../fuzz/src/directory.rs"]
+mod directory;
 #[path = "../fuzz/src/operations.rs"]
 mod operations;
 
@@ -69,6 +71,20 @@ fn random_bytes(seed: u64) -> Vec<u8> {
 
 fn operations(bytes: &[u8]) {
     run(bytes, operations::run);
+}
+
+fn directories(bytes: &[u8]) {
+    run(bytes, directory::run);
+}
+
+#[test]
+fn directories_that_once_failed_and_the_corpus() {
+    replay("recover_dir", directories);
+}
+
+#[test]
+fn random_directories_open_again_as_before() {
+    random(directories);
 }
 
 #[test]

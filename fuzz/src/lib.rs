@@ -1,5 +1,6 @@
 //! What the fuzz targets share.
 
+pub mod directory;
 pub mod operations;
 
 use plimsoll::fs::File;

@@ -143,6 +143,7 @@ macro_rules! survives {
 }
 
 survives! {
+    every_call_of_a_first_start_may_fail: "first_start";
     every_call_of_a_first_append_may_fail: "append_first";
     every_call_of_an_append_may_fail: "append_batch";
     every_call_of_a_roll_may_fail: "roll_batch";

@@ -163,7 +163,7 @@ fn a_lost_header_is_damage_of_its_file_alone() {
         // The segment before it is whole: it ends where the name says.
         overwrite(&files[1].0);
         let second = (files[1].0.clone(), Some(position));
-        assert_eq!(damaged(&verify(dir.path())), [second.clone()]);
+        assert_eq!(damaged(&verify(dir.path())), std::slice::from_ref(&second));
         // One more behind the first: a file that has a later one behind it had its header.
         overwrite(&files[0].0);
         let first = (files[0].0.clone(), Some(position));
