@@ -13,7 +13,11 @@
 
 mod commit;
 mod floor;
+mod footprint;
+mod process;
+mod reopen;
 mod report;
+mod scan;
 mod setup;
 
 use report::Report;
@@ -22,9 +26,18 @@ use setup::Settings;
 /// One group of measurements.
 type Group = (&'static str, fn(&Settings, &mut Report));
 
-const GROUPS: &[Group] = &[("commit", commit::run)];
+const GROUPS: &[Group] = &[
+    ("commit", commit::run),
+    ("scan", scan::run),
+    ("reopen", reopen::run),
+    ("footprint", footprint::run),
+];
 
 fn main() {
+    if let Some(dir) = std::env::var_os(reopen::CHILD) {
+        let logs = std::env::args().nth(1).unwrap().parse().unwrap();
+        return reopen::child(dir.as_ref(), logs);
+    }
     let mut report = Report::default();
     let mut named = Vec::new();
     for argument in std::env::args().skip(1) {

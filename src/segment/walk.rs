@@ -42,7 +42,10 @@ pub struct Walker<F> {
     position: u64,
     next: Offset,
     read_ahead: usize,
+    /// Never shortened, so that reading into it again need not fill it with zeroes first.
     buffer: Vec<u8>,
+    /// How much of it has been read.
+    filled: usize,
     /// File position of the first byte in `buffer`.
     buffer_at: u64,
     bytes_read: u64,
@@ -88,6 +91,7 @@ where
             next,
             read_ahead: 128 * 1024,
             buffer: Vec::new(),
+            filled: 0,
             buffer_at: position,
             bytes_read: 0,
         }
@@ -129,19 +133,23 @@ where
         let start = (self.position - self.buffer_at) as usize;
         #[allow(clippy::cast_possible_truncation, reason = "checked against the file's end before")]
         let want = len.min(self.end.saturating_sub(self.position)) as usize;
-        if self.buffer.len() >= start + want {
+        if self.filled >= start + want {
             return Ok(start..start + want);
         }
-        self.buffer.drain(..start.min(self.buffer.len()));
-        self.buffer_at = self.position;
-        let have = self.buffer.len();
+        let kept = start.min(self.filled)..self.filled;
+        let have = kept.len();
+        self.buffer.copy_within(kept, 0);
+        (self.buffer_at, self.filled) = (self.position, have);
         let left = usize::try_from(self.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
         let target = want.max(self.read_ahead.min(left));
-        self.buffer.resize(target, 0);
-        let read = self.file.read_at(self.position + have as u64, &mut self.buffer[have..])?;
+        if self.buffer.len() < target {
+            self.buffer.resize(target, 0);
+        }
+        let into = &mut self.buffer[have..target];
+        let read = self.file.read_at(self.position + have as u64, into)?;
         self.bytes_read += read as u64;
-        self.buffer.truncate(have + read);
-        Ok(0..want.min(self.buffer.len()))
+        self.filled += read;
+        Ok(0..want.min(self.filled))
     }
 
     /// The next record, or why there is none.
