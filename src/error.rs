@@ -53,6 +53,8 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Debug)]
 pub struct DiskError {
     doing: &'static str,
+    /// `doing` reads as in "*reading the header* failed", not as in "cannot *read*".
+    noun: bool,
     path: PathBuf,
     source: Arc<io::Error>,
 }
@@ -60,7 +62,12 @@ pub struct DiskError {
 impl DiskError {
     /// An error of `doing` something to `path`; `doing` reads as in "cannot *open*".
     pub(crate) fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        Self { doing, path: path.to_path_buf(), source: Arc::new(source) }
+        Self { doing, noun: false, path: path.to_path_buf(), source: Arc::new(source) }
+    }
+
+    /// The same where `operation` is a noun, as in "*reading the header* failed".
+    pub(crate) fn of(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { noun: true, ..Self::new(operation, path, source) }
     }
 
     /// The path.
@@ -84,7 +91,12 @@ impl DiskError {
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: {}", self.doing, self.path.display(), self.source)
+        let Self { doing, path, source, .. } = self;
+        if self.noun {
+            write!(f, "{}: {doing} failed: {source}", path.display())
+        } else {
+            write!(f, "cannot {doing} {}: {source}", path.display())
+        }
     }
 }
 
@@ -198,6 +210,19 @@ pub enum CommitFailure {
     /// The log was stopped before it came to the commit.
     #[error(transparent)]
     Stopped(Stopped),
+}
+
+/// Why a log could not be truncated.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TruncateError {
+    /// The log was closed or deleted; its files may be another's now. Nothing was touched.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// Giving a file up, or making that durable, failed. The records are gone for readers all the same; the files go with a
+    /// later truncation, or a restart brings them back.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
 }
 
 /// Any error of [`crate::Log::publish`].

@@ -40,6 +40,8 @@ pub enum Fault {
     FailedSyncSaysNotWritten,
     HealAtOpenCarriesNothing,
     ReopenedWithoutSpares,
+    CheckpointAheadOfSync,
+    DataDirNotSynced,
 }
 
 impl Fault {
@@ -76,6 +78,8 @@ impl Fault {
         Self::FailedSyncSaysNotWritten,
         Self::HealAtOpenCarriesNothing,
         Self::ReopenedWithoutSpares,
+        Self::CheckpointAheadOfSync,
+        Self::DataDirNotSynced,
     ];
 }
 

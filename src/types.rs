@@ -205,6 +205,12 @@ impl LogName {
     }
 }
 
+impl std::borrow::Borrow<str> for LogName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for LogName {
     type Err = LogNameError;
 

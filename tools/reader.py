@@ -293,7 +293,7 @@ class Header(NamedTuple):
 
 
 class HeaderFault(NamedTuple):
-    """Why a file has no usable header: short, zero, newer or damage."""
+    """Why a file has no usable header: empty, short, zero, newer or damage."""
 
     kind: str
     position: int
@@ -311,6 +311,8 @@ def is_capacity(number):
 
 def parse_header(sector):
     """Section 3.1: a Header, or the first rule broken, in the order given."""
+    if not sector:
+        return HeaderFault("empty", 0, "empty: 0 bytes, a header has 512")
     if len(sector) < SECTOR:
         return HeaderFault("short", 0, f"short: {len(sector)} bytes, a header has 512")
     if not any(sector):
@@ -789,7 +791,7 @@ def leftovers_text(segment):
 
 def vouches(segment, header, log_ids):
     """Section 6, "what vouches in a trailing file": in words, or None."""
-    if isinstance(header, HeaderFault) and header.kind == "short":
+    if isinstance(header, HeaderFault) and header.kind in ("empty", "short"):
         return None
     generation = header.generation if isinstance(header, Header) else None
     checkpoint = read_checkpoint(segment, Expected(generation=generation))
@@ -909,6 +911,8 @@ def last_damage(outcome, header):
     if outcome.checkpoint and outcome.checkpoint.fault is None:
         voices.append((outcome.checkpoint.position, "checkpoint"))
     vouched, who = max(voices, key=lambda voice: voice[0])
+    if segment.length < FIRST:
+        return f"{walk.failure}; the file was cut in front of where its records begin"
     if vouched <= stop:
         return None
     if who == "record":
@@ -1140,6 +1144,8 @@ class LogReader:
             return Fate("damage", "field log id: not that of the first segment", 64)
         if isinstance(header, HeaderFault) and header.kind == "damage":
             return Fate("damage", "header, " + header.text, header.position)
+        if isinstance(header, HeaderFault) and header.kind == "short":
+            return Fate("damage", header.text + "; the file was cut, no crash makes it", 0)
         what = state_text(header)
         if not trailing:
             return Fate("damage", f"{what} before a file that has its header", 0)

@@ -334,7 +334,7 @@ fn judge(look: &Look, report: &mut LogReport) {
 /// as well.
 fn judge_behind(fs: &dyn FileSystem, first: &Damage, report: &mut LogReport) {
     let Ok((judged, log)) = recovery::judge(fs, &report.dir, report.id) else { return };
-    for file in &judged {
+    for file in judged.iter().filter(|file| file.path != first.file) {
         let behind =
             |entry: &&mut SegmentEntry| entry.path == file.path && entry.role == Role::BehindDamage;
         let Some(entry) = report.segments.iter_mut().find(behind) else { continue };
@@ -343,7 +343,7 @@ fn judge_behind(fs: &dyn FileSystem, first: &Damage, report: &mut LogReport) {
             Verdict::Remove => entry.role = Role::Remove,
             Verdict::Keep | Verdict::Corrupt(_) | Verdict::Refuse => {}
         }
-        if let Some(damage) = file.damage(log).filter(|damage| damage.file != first.file) {
+        if let Some(damage) = file.damage(log) {
             report.say_damage(&damage);
         }
     }

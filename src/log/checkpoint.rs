@@ -7,7 +7,7 @@ use crate::format::CHECKPOINT_POSITION;
 use crate::format::checkpoint::Checkpoint;
 use crate::fs::Write;
 use crate::segment::Access;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 impl Shared {
@@ -115,18 +115,20 @@ impl Shared {
     /// # Errors
     /// If the log could not be closed clean; what was confirmed is durable all the same.
     pub(crate) fn close(self: &Arc<Self>, why: Stopped) -> Result<(), DiskError> {
-        let mut state = self.lock();
         let mut result = Ok(());
         if !matches!(why, Stopped::Deleted) {
+            let mut state = self.lock();
             while matches!(state.status, Status::Open) && !state.chunks.is_empty() {
                 state = if state.leader { self.wait_for_leader(state) } else { self.lead(state) };
             }
             state = self.without_leader(state);
             drop(state);
             result = self.checkpoint().and_then(|()| self.give_up_retired());
-            state = self.lock();
         }
-        state = self.without_leader(state);
+        // A truncation that is under way ends first, and a later one finds the lock gone: files of these names may be
+        // another log's, or another process's, from now on.
+        let _no_truncation = self.truncating.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.without_leader(self.lock());
         if !matches!(state.status, Status::Stopped(Stopped::Closed | Stopped::Deleted)) {
             state = self.stop_quietly(state, why);
         }

@@ -138,11 +138,16 @@ impl Shared {
             let durable = chunk.segment.durable();
             let due = durable.saturating_sub(active.checkpoint) >= CHECKPOINT_EVERY;
             if due && active.checkpointing && chunk.spare.is_none() {
+                let mut vouched = (durable, state.durable);
+                if planted::is(Fault::CheckpointAheadOfSync) {
+                    vouched = (chunk.end_position(), chunk.end);
+                }
+                // What this commit writes is not durable when its checkpoint reaches the disk before it.
                 checkpoint = Some(Checkpoint {
                     generation: chunk.segment.generation,
                     log: chunk.segment.log,
-                    position: durable,
-                    next: state.durable,
+                    position: vouched.0,
+                    next: vouched.1,
                     millis: state.durable_millis,
                 });
             }

@@ -21,7 +21,7 @@ pub use read::Reader;
 pub use ticket::Ticket;
 
 use crate::clock::Clock;
-use crate::error::{AppendError, DiskError, PublishError, ReadError, Stopped};
+use crate::error::{AppendError, PublishError, ReadError, Stopped, TruncateError};
 use crate::format::RECORDS_POSITION;
 use crate::format::name::LogName;
 use crate::fs::FileSystem;
@@ -285,9 +285,8 @@ impl Log {
     /// always stays. A file that a reader is in is freed when the reader has left it.
     ///
     /// # Errors
-    /// Of giving a file up or syncing the directory; the records are gone for readers all the same, and the files go with
-    /// a later truncation or a restart brings them back.
-    pub fn truncate_before(&self, offset: Offset) -> Result<Truncated, DiskError> {
+    /// [`TruncateError`].
+    pub fn truncate_before(&self, offset: Offset) -> Result<Truncated, TruncateError> {
         self.shared.truncate_before(offset)
     }
 

@@ -167,7 +167,7 @@ impl From<RecoverError> for OpenError {
     fn from(error: RecoverError) -> Self {
         match error {
             RecoverError::Io { operation, path, source, .. } => {
-                DiskError::new(operation, &path, source).into()
+                DiskError::of(operation, &path, source).into()
             }
             RecoverError::Link { ref path }
             | RecoverError::Foreign { ref path }

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::place::files_needed;
 use super::state::{Active, Segment, State, Status};
 use super::{NewRecord, Shared, Ticket};
-use crate::error::{AppendError, DiskContext, DiskError};
+use crate::error::{AppendError, DiskContext, DiskError, Stopped};
 use crate::format::header::Origin;
 use crate::format::name::segment_file;
 use crate::format::record::{self, RecordHeader, record_len};
@@ -186,6 +186,10 @@ impl Shared {
         purpose: WriteClass,
     ) -> Result<(), AppendError> {
         let _one_at_a_time = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held on while a file is made in the directory, which a close would else leave to others.
+        let Some(_lock) = self.lock().lock.clone() else {
+            return Err(Stopped::Closed.into());
+        };
         if self.lock().id.is_none() {
             let mut id = [0; 16];
             self.fs.random(&mut id).disk("make an identity for", &self.dir)?;
@@ -199,6 +203,12 @@ impl Shared {
             let spare = self.source.take(class, purpose);
             let spare = spare.disk("take a segment file for", &self.dir)?;
             let mut state = self.lock();
+            if let Status::Stopped(why) = &state.status {
+                let why = why.clone();
+                drop(state);
+                self.source.give_back(spare);
+                return Err(why.into());
+            }
             // Of another class, for a batch that did not come: the file goes back.
             let unfit: Vec<Spare> = {
                 let keep = at.min(state.reserved.len());

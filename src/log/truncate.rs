@@ -1,17 +1,20 @@
 //! Truncation: whole segments go, oldest first.
 
-use super::state::Segment;
+use super::state::{Segment, Status};
 use super::{Shared, Truncated};
-use crate::error::{DiskContext, DiskError};
+use crate::error::{DiskContext, DiskError, Stopped, TruncateError};
 use crate::planted::{self, Fault};
 use crate::segment::Reuse;
 use crate::types::Offset;
 use std::sync::{Arc, PoisonError};
 
 impl Shared {
-    pub(super) fn truncate_before(&self, offset: Offset) -> Result<Truncated, DiskError> {
+    pub(super) fn truncate_before(&self, offset: Offset) -> Result<Truncated, TruncateError> {
         let (segments_freed, bytes_freed, head) = {
             let mut state = self.lock();
+            if let Status::Stopped(why @ (Stopped::Closed | Stopped::Deleted)) = &state.status {
+                return Err(why.clone().into());
+            }
             let keep_from = offset.min(state.durable);
             let (mut freed, mut bytes) = (0, 0);
             // The last one always stays, and it must be a durable one: its header holds the log's next offset (I8).
@@ -36,6 +39,8 @@ impl Shared {
     /// Gives up what was truncated and that no reader has open any more. The worker calls it again for the rest.
     pub(crate) fn give_up_retired(&self) -> Result<(), DiskError> {
         let _one_at_a_time = self.truncating.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held on while files are removed; without it the directory may be another's, and the names another log's.
+        let Some(_lock) = self.lock().lock.clone() else { return Ok(()) };
         if planted::is(Fault::TruncateInAnyOrder) {
             return self.give_up_backwards();
         }

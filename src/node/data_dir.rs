@@ -98,10 +98,7 @@ impl DataDir {
             }
             Ok(_) => Err(foreign(path, "not a directory")),
             Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-                fs.create_dir(path).disk("make the data directory", path)?;
-                let parent = parent(path);
-                fs.sync_dir(parent).disk("sync", parent)?;
-                Ok(())
+                Ok(fs.create_dir(path).disk("make the data directory", path)?)
             }
             Err(error) => Err(DiskError::new("open the data directory", path, error).into()),
         }
@@ -268,8 +265,10 @@ fn check_ours(fs: &dyn FileSystem, path: &Path, create: bool) -> Result<(), Open
     if !create {
         return Err(foreign(path, "not a data directory: it has no LAYOUT, LOCK or logs"));
     }
-    // A file system that was just made has one of these.
-    match entries.iter().find(|entry| entry.name != "lost+found") {
+    // Of the names that a start makes, a power cut may keep any; and a file system that was just made has `lost+found`.
+    let of_a_start =
+        |entry: &&DirEntry| entry.name == "LAYOUT.tmp" || DIRS.iter().any(|dir| entry.name == *dir);
+    match entries.iter().find(|entry| !of_a_start(entry) && entry.name != "lost+found") {
         Some(other) => Err(foreign(
             path,
             format!("not a data directory, and not empty: it holds {}", other.name.display()),
@@ -308,6 +307,21 @@ fn remove_tree(fs: &dyn FileSystem, path: &Path, kind: FileKind) -> Result<(), D
         remove_tree(fs, &path.join(&entry.name), entry.kind)?;
     }
     fs.remove_dir(path).disk("remove", path)
+}
+
+/// Makes the name of a data directory that has no `LAYOUT` yet durable: it may have been made by a process that died
+/// before it could, and with the name all would be gone that is ever confirmed in it [R]. Where there is a `LAYOUT`, this
+/// was done.
+fn sync_own_name(fs: &dyn FileSystem, path: &Path) -> Result<(), DiskError> {
+    if planted::is(Fault::DataDirNotSynced) {
+        return Ok(());
+    }
+    let parent = parent(path);
+    match fs.sync_dir(parent) {
+        // Who may not read the directory above has not made this one.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other.disk("sync", parent),
+    }
 }
 
 /// Reads `LAYOUT`; makes it in a new directory, and again where it is missing or empty beside good segments.
@@ -349,6 +363,7 @@ fn read_layout(
             ClassSizes::for_file_system(segment_size, total)
         }
     };
+    sync_own_name(fs, path)?;
     let new = fs.create(&temporary).disk("make", &temporary)?;
     let text = layout::encode(&sizes);
     new.write_and_sync(&[Write { position: 0, bytes: text.as_bytes() }])

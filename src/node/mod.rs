@@ -209,6 +209,31 @@ impl Inner {
         result
     }
 
+    /// A log and a folder cannot have one name. On disk a log without records is only a directory, so the open ones are
+    /// asked: a record in it later would make both unreadable.
+    fn check_neighbours(&self, name: &LogName) -> Result<(), OpenError> {
+        let taken = |reason: String| OpenError::NameTaken { name: name.clone(), reason };
+        // Busy is being opened or deleted by somebody else.
+        let is_open = |slot: &Slot| slot.try_lock().map_or(true, |open| open.is_some());
+        let slots = self.slots();
+        let text = name.as_str();
+        for (at, _) in text.match_indices('/') {
+            if slots.get(&text[..at]).is_some_and(is_open) {
+                return Err(taken(format!("{} is a log", &text[..at])));
+            }
+        }
+        let below = format!("{text}/");
+        let from = (std::ops::Bound::Included(below.as_str()), std::ops::Bound::Unbounded);
+        let mut inner =
+            slots.range::<str, _>(from).take_while(|(other, _)| other.as_str().starts_with(&below));
+        match inner.find(|(_, slot)| is_open(slot)) {
+            Some((inner, _)) => {
+                Err(taken(format!("it is a folder of other logs, {inner} among them")))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn check_open(&self) -> Result<(), OpenError> {
         if self.closed.load(Ordering::Acquire) { Err(OpenError::Closed) } else { Ok(()) }
     }
@@ -319,8 +344,9 @@ impl Node {
     /// # Errors
     /// [`OpenError`].
     pub fn open_log(&self, name: &LogName, options: LogOptions) -> Result<Log, OpenError> {
-        self.inner.check_open()?;
         self.inner.with_slot(name, |open| {
+            // Looked at under the slot's lock, which closing takes too.
+            self.inner.check_open()?;
             // It stays here until it is open again, so that a second try knows that there was a first.
             let failed = match &*open {
                 Some(log) => match log.stopped() {
@@ -329,6 +355,7 @@ impl Node {
                 },
                 None => None,
             };
+            self.inner.check_neighbours(name)?;
             let (dir, log_dir, parents) = self.inner.find(name, &options)?;
             if let Some(log) = failed {
                 if let Err(error) = log.shared().close(Stopped::Closed) {
@@ -391,8 +418,9 @@ impl Node {
     /// # Errors
     /// [`OpenError::Missing`]; or of the rename or the syncs, and then it may be there after a restart.
     pub fn delete_log(&self, name: &LogName) -> Result<(), OpenError> {
-        self.inner.check_open()?;
         self.inner.with_slot(name, |open| {
+            // Looked at under the slot's lock, which closing takes too.
+            self.inner.check_open()?;
             let options = LogOptions { create: false, ..LogOptions::default() };
             let (dir, log_dir, parents) = self.inner.find(name, &options)?;
             if let Some(log) = open.take() {
@@ -449,8 +477,9 @@ impl Node {
         let close = || {
             let mut results = Vec::new();
             while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let log = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-                results.extend(log.map(|log| log.shared().close(Stopped::Closed)));
+                // Held until the log is closed: who opens it meanwhile would recover a log that is still written.
+                let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                results.extend(open.take().map(|log| log.shared().close(Stopped::Closed)));
             }
             results
         };
@@ -461,8 +490,13 @@ impl Node {
             in_threads(threads, &close)
         };
         self.end_threads();
-        self.inner.dirs.iter().for_each(DataDir::unlock);
-        results.into_iter().collect()
+        let emptied = self.inner.dirs.iter().map(|dir| {
+            let emptied = dir.empty_trash(&*self.inner.fs);
+            dir.unlock();
+            emptied
+        });
+        let emptied: Vec<_> = emptied.collect();
+        results.into_iter().chain(emptied).collect()
     }
 
     fn end_threads(&self) {

@@ -58,6 +58,18 @@ impl PlainSource {
         self.fs.sync_dir(&self.dir)
     }
 
+    /// Makes a file under a temporary name that nothing has. A name may be taken by what could not be removed.
+    fn create(&self) -> io::Result<(PathBuf, Arc<dyn File>)> {
+        loop {
+            let number = self.counter.fetch_add(1, Ordering::Relaxed);
+            let path = self.dir.join(format!("{number:016}.tmp"));
+            match self.fs.create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return Ok((path, other?)),
+            }
+        }
+    }
+
     /// Fills the file: space that was only reserved costs a journal entry at each commit, and on some file systems is not
     /// there when it is written. The header goes last, with the one sync of all.
     fn fill(&self, file: &dyn File, class: SizeClass, generation: Generation) -> io::Result<()> {
@@ -97,9 +109,7 @@ impl SegmentSource for PlainSource {
     }
 
     fn take(&self, class: SizeClass, _purpose: WriteClass) -> io::Result<Spare> {
-        let number = self.counter.fetch_add(1, Ordering::Relaxed);
-        let path = self.dir.join(format!("{number:016}.tmp"));
-        let file = self.fs.create(&path)?;
+        let (path, file) = self.create()?;
         let generation = Generation::FIRST;
         // Its length and all of its content, header included, are durable before it gets a name in a log.
         if let Err(error) = self.fill(&*file, class, generation) {

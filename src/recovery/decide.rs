@@ -13,10 +13,10 @@
 //! - **D** The header's checksum, magic or a field is wrong. The same reason: no crash tears a sector.
 //! - **E** No header of this log, but a later file is kept. Files get their headers in the order of their bases, each
 //!   durable before the next is written, so this one had a header and lost it.
-//! - **F** Trailing and shorter than a header. The pool makes files whole before it gives them a name, so nothing of
-//!   ours was ever in it: a roll of some other tool, or a file system that lost a length never synced. Removed.
+//! - **F** Trailing and empty. The pool makes files whole before it gives them a name, so nothing of ours was ever in it:
+//!   a roll of some other tool, or a file system that lost a length never synced. Removed.
 //! - **G** Trailing, a header of zeroes and no record: the same.
-//! - **H** Trailing, a header of zeroes, and records (a short file cannot have them, but the table is total): the
+//! - **H** Trailing, a header of zeroes, and records (an empty file cannot have them, but the table is total): the
 //!   header was there and is lost.
 //! - **I** Trailing, a spare. It was being taken at the crash: its name reached the disk, its header did not. Records
 //!   behind it are those of a first commit that was never confirmed. Back to the pool.
@@ -24,6 +24,8 @@
 //!   durable. The header's write was lost.
 //! - **K**, **L** The same for a header that names another base than the file's name. It decides before the identity
 //!   does: a file given another name is not read as what the name says, whoever wrote it.
+//! - **M** Trailing, not empty and shorter than a header. A file has its length, durable, before it has its name, so no
+//!   crash makes it: it was cut, and with it went its records, and the log's next offset (I4, I8).
 //!
 //! # Tail
 //!
@@ -36,7 +38,9 @@ use crate::types::{LogId, Offset};
 /// What the header of a file says, seen from the log in whose directory the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderFact {
-    /// The file is shorter than a header.
+    /// The file has no byte.
+    Empty,
+    /// The file is shorter than a header, but not empty.
     Short,
     /// All zeroes.
     Zero,
@@ -56,7 +60,8 @@ pub(crate) enum HeaderFact {
 
 impl HeaderFact {
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Empty,
         Self::Short,
         Self::Zero,
         Self::Bad,
@@ -75,6 +80,7 @@ impl HeaderFact {
     ) -> Self {
         let header = match header {
             Ok(header) => header,
+            Err(HeaderError::Short(0)) => return Self::Empty,
             Err(HeaderError::Short(_)) => return Self::Short,
             Err(HeaderError::Zero) => return Self::Zero,
             Err(HeaderError::Newer(_)) => return Self::Newer,
@@ -164,7 +170,7 @@ const fn case(
 }
 
 const FILE_CASES: &[Case] = {
-    use HeaderFact::{Bad, Here, Newer, OtherBase, OtherLog, Short, Spare, Zero};
+    use HeaderFact::{Bad, Empty, Here, Newer, OtherBase, OtherLog, Short, Spare, Zero};
     use Is::{Any, No, Yes};
     use Verdict::{BackToPool, Corrupt, Keep, Refuse, Remove};
     &[
@@ -175,16 +181,16 @@ const FILE_CASES: &[Case] = {
         case('D', &[Bad], [Any, Any, Any], Corrupt("the header is not valid")),
         case(
             'E',
-            &[Short, Zero, Spare, OtherBase],
+            &[Empty, Short, Zero, Spare, OtherBase],
             [No, Any, Any],
             Corrupt("a later file is not given up, so this one's header was durable and is lost"),
         ),
-        case('F', &[Short], [Yes, No, No], Remove),
+        case('F', &[Empty], [Yes, No, No], Remove),
         case('G', &[Zero], [Yes, No, No], Remove),
-        case('H', &[Short, Zero], [Yes, Yes, No], Corrupt("the header is lost, records are there")),
+        case('H', &[Empty, Zero], [Yes, Yes, No], Corrupt("the header is lost, records are there")),
         case(
             'H',
-            &[Short, Zero],
+            &[Empty, Zero],
             [Yes, Any, Yes],
             Corrupt("the header is lost, records are there"),
         ),
@@ -205,6 +211,12 @@ const FILE_CASES: &[Case] = {
             Corrupt(
                 "the header names another base than the file's name, and records were confirmed",
             ),
+        ),
+        case(
+            'M',
+            &[Short],
+            [Yes, Any, Any],
+            Corrupt("the file was cut: it had its full length before it had its name"),
         ),
     ]
 };
@@ -312,8 +324,8 @@ mod tests {
             assert_eq!(fitting, 1, "{facts:?}");
             seen += 1;
         }
-        assert_eq!(seen, 64);
-        for letter in 'A'..='L' {
+        assert_eq!(seen, 72);
+        for letter in 'A'..='M' {
             let used = every_file().any(|facts| file(&facts).0 == letter);
             assert!(used, "case {letter} never answers");
         }
@@ -330,6 +342,9 @@ mod tests {
             assert_eq!(verdict == Verdict::Keep, facts.header == HeaderFact::Here);
             // Deleting is for what holds no record at all.
             assert!(!(verdict == Verdict::Remove && facts.valid), "{letter}: {facts:?}");
+            // A file with a length below a header's was cut.
+            let short = facts.header == HeaderFact::Short;
+            assert!(!short || matches!(verdict, Verdict::Corrupt(_)), "{letter}: {facts:?}");
         }
     }
 

@@ -157,7 +157,7 @@ impl Plan {
                 sectors: plimsoll::fs::sim::Sectors::Torn512,
                 names: plimsoll::fs::sim::Names::Subset,
             },
-            second: 400,
+            second: 2_000,
             exhaustive: 64,
             seeds: 6,
             second_exhaustive: 4,

@@ -168,7 +168,7 @@ fn random_lives_keep_every_invariant() {
     let count = setting("PLIMSOLL_CRASH_NODES").unwrap_or(match seed {
         Some(_) => 1,
         None if full() => 20_000,
-        None => 250,
+        None => 1_500,
     });
     let first = seed.unwrap_or(1);
     let mut lives = 0;

@@ -44,6 +44,8 @@ macro_rules! plans {
 }
 
 plans! {
+    first_start
+    checkpoint_in_a_commit
     append_first
     append_single
     append_batch

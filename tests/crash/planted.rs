@@ -14,15 +14,11 @@ enum By {
     Check(&'static str, fn()),
 }
 
-fn quietly<T>(run: impl FnOnce() -> T) -> T {
-    run()
-}
-
 /// Runs the script with the fault; says by what it was caught and after how many states.
 fn caught(fault: Fault, by: &By) -> Option<(&'static str, usize, String)> {
     match *by {
         By::Plan(name) => {
-            let failure = planted::with(fault, || quietly(|| explore(plan(name), 7))).err()?;
+            let failure = planted::with(fault, || explore(plan(name), 7)).err()?;
             let Failure { stats, what, .. } = failure;
             Some((name, stats.states, what))
         }
@@ -104,6 +100,9 @@ planted! {
         By::Plan("heal_in_place");
     planted_foreign_checkpoint_believed_is_caught: ForeignCheckpointBelieved,
         By::Plan("checkpoint_of_an_earlier_use");
+    planted_checkpoint_ahead_of_sync_is_caught: CheckpointAheadOfSync,
+        By::Plan("checkpoint_in_a_commit");
+    planted_data_dir_not_synced_is_caught: DataDirNotSynced, By::Plan("first_start");
     planted_short_write_taken_as_whole_is_caught: ShortWriteTakenAsWhole, By::Plan("short_write");
     planted_header_crc_not_checked_is_caught: HeaderCrcNotChecked,
         By::Check("a_flipped_header", checks::a_flipped_header);

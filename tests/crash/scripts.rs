@@ -4,6 +4,7 @@ use super::constructed;
 use super::explore::Crash;
 use super::explore::Plan;
 use super::world::{SIZES, World};
+use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
 
 pub(crate) fn empty() -> World {
@@ -110,6 +111,19 @@ fn cut_off(from: &World, life: fn(&mut World), crash: &Crash) -> World {
     world
 }
 
+/// A log whose last file has a megabyte of records and no checkpoint.
+fn a_megabyte() -> World {
+    let mut world = World::new(1, ClassSizes { tiny: 65536, small: 65536, main: 2 << 20 });
+    world.start();
+    world.open("a");
+    for _ in 0..20 {
+        world.append("a", &[16384; 4]);
+    }
+    let world = world.fork();
+    Crash::Nothing.strike(&world.fs);
+    world
+}
+
 /// Confirmed records that nothing but themselves vouches for.
 fn unclosed() -> World {
     let mut world = one_record();
@@ -155,6 +169,33 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("a");
         world.append("a", &[512]);
     }),
+    Plan {
+        after: |world| {
+            world.open("a");
+            world.append("a", &[512, 512]);
+            world.close();
+        },
+        ..Plan::new(
+            "first_start",
+            || World::bare(1),
+            |world| {
+                world.start();
+                world.open("a");
+                world.append("a", &[512]);
+            },
+        )
+    },
+    Plan {
+        second: 40,
+        seeds: 4,
+        ..Plan::new("checkpoint_in_a_commit", a_megabyte, |world| {
+            world.start();
+            world.open("a");
+            // The first commit takes a checkpoint along, and then there is one.
+            world.append("a", &[512, 512]);
+            world.append("a", &[512]);
+        })
+    },
     Plan::new("append_single", one_record, |world| {
         world.start();
         world.open("a");
@@ -285,6 +326,9 @@ pub(crate) const PLANS: &[Plan] = &[
         world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Nothing)).on("logs/"));
         // Not confirmed, which the oracle knows from what is left of it.
         world.append("a", &[512, 512]);
+        // The kernel may drop the clean pages at any time.
+        world.fs.evict_all();
+        world.read("a");
         world.append("a", &[512]);
         world.append("a", &[512]);
     }),

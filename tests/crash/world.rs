@@ -59,6 +59,13 @@ impl World {
         Self::of(fs, Oracle::default())
     }
 
+    /// A machine without a data directory: the node makes it.
+    pub(crate) fn bare(seed: u64) -> Self {
+        let fs = SimFileSystem::new(seed);
+        fs.prepare_dir("/").unwrap();
+        Self::of(fs, Oracle::default())
+    }
+
     /// A machine of which nothing is known.
     #[allow(dead_code, reason = "for cases that bring their own")]
     pub(crate) fn over(fs: SimFileSystem) -> Self {

@@ -169,6 +169,13 @@ fn a_lost_header_is_damage_of_its_file_alone() {
         let first = (files[0].0.clone(), Some(position));
         assert_eq!(damaged(&verify(dir.path())), [first, second]);
     }
+    // Nor is a file without records excused where it is the only one, and says that there were others.
+    for bytes in [&[][..], &[0; 9000], &crate::image::Image::new(&crate::store::spare(2)).bytes] {
+        let dir = tempfile::tempdir().unwrap();
+        empty(dir.path());
+        let path = put(dir.path(), "a", 3, bytes);
+        assert_eq!(damaged(&verify(dir.path())), [(path, Some(0))]);
+    }
     // What is not the log's stays so behind damage.
     let dir = tempfile::tempdir().unwrap();
     empty(dir.path());

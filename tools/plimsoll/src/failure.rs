@@ -4,7 +4,7 @@ use crate::output;
 
 use plimsoll::error::{
     AppendError, CommitError, CommitFailure, Damage, DiskError, OpenError, Outcome, PublishError,
-    ReadError, Stopped,
+    ReadError, Stopped, TruncateError,
 };
 use plimsoll::format::name::LogNameError;
 use plimsoll::permit::Limited;
@@ -187,6 +187,17 @@ impl From<Stopped> for Failure {
         let sentence = stopped.to_string();
         match stopped {
             Stopped::Damaged(damage) => Self { message: sentence, ..damage.into() },
+            _ => Self::new(Exit::Io, sentence),
+        }
+    }
+}
+
+impl From<TruncateError> for Failure {
+    fn from(error: TruncateError) -> Self {
+        let sentence = error.to_string();
+        match error {
+            TruncateError::Stopped(stopped) => stopped.into(),
+            TruncateError::Disk(disk) => disk.into(),
             _ => Self::new(Exit::Io, sentence),
         }
     }
