@@ -914,10 +914,22 @@ def last_damage(outcome, header):
     if segment.length < FIRST:
         return f"{walk.failure}; the file was cut in front of where its records begin"
     if vouched <= stop:
-        return None
+        other = misplaced(segment, header) if stop == FIRST else None
+        return other and f"{walk.failure}; {other}"
     if who == "record":
         who = f"record at {outcome.found.strongest.position}"
     return f"{walk.failure}; the {who} vouches for the bytes [{stop}, {vouched})"
+
+
+def misplaced(segment, header):
+    """Section 6, "a header that is not the file's own": in words, or None."""
+    checkpoint = read_checkpoint(segment, Expected(generation=header.generation))
+    if checkpoint and checkpoint.fault is None and checkpoint.log_id != header.log_id:
+        return "the checkpoint of this generation is another log's, so the header was too"
+    proof = Prover(segment).prove(FIRST)
+    if proof and proof.generation == header.generation and proof.key != header.key:
+        return "records of another log's or another use's header stand behind this one"
+    return None
 
 
 def describe_end(outcome):

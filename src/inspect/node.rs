@@ -136,10 +136,26 @@ pub(crate) fn outline(fs: &dyn FileSystem, dir: &Path) -> (NodeReport, Vec<LogDi
         let detail = "has neither LAYOUT nor logs: not a data directory, or none was made yet";
         report.say(finding(Outcome::Unreadable, dir, detail));
     }
+    let holds = |name: &str| entries.iter().any(|entry| entry.name == name);
+    if holds("LAYOUT") && !holds("logs") {
+        // `LAYOUT` is written last, so no crash makes this.
+        let detail = "is missing, though there is a LAYOUT: the logs were moved or removed";
+        report.say(finding(Outcome::Unreadable, &dir.join("logs"), detail));
+    }
     for entry in &entries {
         let path = dir.join(&entry.name);
-        if let Some(finding) = special(&path, entry.kind) {
+        if let Some(mut finding) = special(&path, entry.kind) {
+            if expected_kind(entry).is_none() {
+                finding.outcome = Outcome::Stray;
+            }
             report.say(finding);
+            continue;
+        }
+        if let Some(detail) = expected_kind(entry).filter(|(kind, _)| *kind != entry.kind) {
+            if entry.name == "LAYOUT" {
+                report.layout = LayoutView::Unreadable;
+            }
+            report.say(finding(Outcome::Foreign, &path, detail.1));
             continue;
         }
         match (entry.name.to_str(), entry.kind) {
@@ -162,14 +178,25 @@ pub(crate) fn outline(fs: &dyn FileSystem, dir: &Path) -> (NodeReport, Vec<LogDi
                 report.say(finding(Outcome::Clean, &path, detail));
             }
             (_, FileKind::File) => {
-                report.say(finding(Outcome::Foreign, &path, "is no file of this engine"))
+                report.say(finding(Outcome::Stray, &path, "is no file of this engine"))
             }
-            (_, _) => {
-                report.say(finding(Outcome::Foreign, &path, "is no directory of this engine"))
-            }
+            (_, _) => report.say(finding(Outcome::Stray, &path, "is no directory of this engine")),
         }
     }
     (report, logs)
+}
+
+/// What a name of the engine's is to be, and what to say if it is not; `None` for any other name.
+fn expected_kind(entry: &DirEntry) -> Option<(FileKind, &'static str)> {
+    match entry.name.to_str()? {
+        "LAYOUT" | "LAYOUT.tmp" | "LOCK" => {
+            Some((FileKind::File, "is a directory, expected a file"))
+        }
+        "logs" | "spares" | "trash" | "quarantine" => {
+            Some((FileKind::Directory, "is a file, expected a directory"))
+        }
+        _ => None,
+    }
 }
 
 fn look_at_layout(fs: &dyn FileSystem, path: &Path, report: &mut NodeReport) {

@@ -13,10 +13,13 @@ pub enum Outcome {
     BeingWritten,
     /// It went away, or went on to another use, while it was read. That is what a truncation does.
     Gone,
+    /// It is not the engine's, and stands in nobody's way.
+    Stray,
     /// Behind the last good record stands what a crash leaves. Nothing says that it was durable; the next start cuts it
     /// off. Also what a write in progress looks like.
     TornTail,
-    /// Something does not belong where it is. No record is touched by it.
+    /// Something does not belong where it is, and a log or the data directory cannot be used for it. No record is
+    /// touched by it.
     Foreign,
     /// Bytes that were durable are not what they were.
     Damaged,
@@ -32,6 +35,7 @@ impl Outcome {
             Self::Clean => "clean",
             Self::BeingWritten => "being written",
             Self::Gone => "gone",
+            Self::Stray => "stray",
             Self::TornTail => "torn tail",
             Self::Foreign => "foreign",
             Self::Damaged => "damaged",

@@ -8,7 +8,9 @@ use super::window::{Unreadable, Window};
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::header::{Header, HeaderError};
 use crate::format::record::{self, HEADER_LEN, RecordError};
-use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SECTOR_LEN, name};
+use crate::format::{
+    BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SECTOR_LEN, SETTLING, name,
+};
 use crate::fs::{File, FileKind, FileSystem};
 use crate::types::{Generation, Offset};
 use std::io;
@@ -114,6 +116,8 @@ pub struct SegmentReport {
     pub name_base: Option<Offset>,
     /// Its header, or what is wrong with it.
     pub header: Result<Header, HeaderError>,
+    /// Whether a recovery was under way in it: it marks the file before it changes it, and did not come to the end.
+    pub settling: bool,
     /// Its checkpoint.
     pub checkpoint: CheckpointView,
     /// Where the key came from that its records were checked with.
@@ -145,6 +149,7 @@ impl SegmentReport {
             disk_bytes: 0,
             name_base: path.file_name().and_then(name::parse_segment_file),
             header: Err(HeaderError::Short(0)),
+            settling: false,
             checkpoint: CheckpointView::Absent,
             key: KeySource::None,
             records: RecordsView::default(),
@@ -317,6 +322,7 @@ fn look(
     let mut window = Window::new(Arc::clone(file), report.file_len);
     let head = window.bytes(0, 2 * BLOCK_LEN)?.to_vec();
     report.header = Header::parse(&head);
+    report.settling = head.get(SECTOR_LEN..).is_some_and(|rest| rest.starts_with(&SETTLING));
     look_at_header(&head, report);
     let end = report.header.map_or(report.file_len, |header| header.capacity.min(report.file_len));
     let mut window = Window::new(Arc::clone(file), end);
@@ -331,6 +337,7 @@ fn look(
         Some(frame) => {
             let mut cursor = Cursor::new(window, frame);
             look_at_records(&mut cursor, sealed, report)?;
+            note_misplaced_header(cursor.window(), &head, frame, report)?;
             let from = report.records.end_position.min(end);
             if extent == Extent::Whole {
                 let own = Some(frame.generation);
@@ -445,6 +452,36 @@ fn find_key(window: &mut Window, report: &mut SegmentReport) -> io::Result<Optio
             Ok(frame)
         }
     }
+}
+
+/// A header that is not the one the file's first record was written behind, as recovery tells it.
+fn note_misplaced_header(
+    window: &mut Window,
+    head: &[u8],
+    own: Frame,
+    report: &mut SegmentReport,
+) -> io::Result<()> {
+    let Ok(Header { in_use: Some(in_use), .. }) = report.header else { return Ok(()) };
+    let empty = report.records.count == 0
+        && report.damage_count == 0
+        && report.stop.is_some_and(|stop| stop.position == RECORDS_POSITION);
+    if !empty {
+        return Ok(());
+    }
+    let checkpoint = head.get(BLOCK_LEN..).and_then(Checkpoint::parse);
+    let of_another =
+        |found: Checkpoint| found.generation == own.generation && found.log != in_use.log;
+    let detail = if checkpoint.is_some_and(of_another) {
+        "the checkpoint of this use of the file is another log's: so was its header"
+    } else if derive(window)?
+        .is_some_and(|found| found.generation == own.generation && found.key != own.key)
+    {
+        "records of another log's or another use's header stand behind this one"
+    } else {
+        return Ok(());
+    };
+    report.say(Outcome::Damaged, Some(RECORDS_POSITION), report.absolute(0), detail.to_owned());
+    Ok(())
 }
 
 /// The key that the first record's own checksums prove.

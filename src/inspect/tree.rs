@@ -1,7 +1,7 @@
 //! Finds what stands where below a data directory. Links are named and never followed.
 
 use super::outcome::{Finding, Outcome};
-use crate::format::name::{LogName, SEGMENT_SUFFIX};
+use crate::format::name::{LogName, SEGMENT_SUFFIX, parse_segment_file};
 use crate::fs::{DirEntry, FileKind, FileSystem};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,9 @@ pub(crate) fn find_logs(
         };
         let of = |kind| entries.iter().filter(move |entry| entry.kind == kind);
         let holds_segment = of(FileKind::File).any(is_segment);
-        let holds_folder = of(FileKind::Directory).next().is_some();
+        // A directory with a segment's name is no folder of logs: it is in the way of the log that it is in.
+        let is_folder = |entry: &&DirEntry| parse_segment_file(&entry.name).is_none();
+        let holds_folder = of(FileKind::Directory).any(|entry| is_folder(&entry));
         let is_log = !name.is_empty() && (holds_segment || !holds_folder);
         if is_log && holds_folder {
             let detail = "is a log and a folder of logs at once, expected one of the two";
@@ -71,11 +73,11 @@ pub(crate) fn find_logs(
                 let path = path.join(&entry.name);
                 findings.extend(special(&path, entry.kind));
                 if entry.kind == FileKind::File {
-                    findings.push(finding(Outcome::Foreign, &path, "is a file outside of any log"));
+                    findings.push(finding(Outcome::Stray, &path, "is a file outside of any log"));
                 }
             }
         }
-        for entry in of(FileKind::Directory) {
+        for entry in of(FileKind::Directory).filter(|entry| !is_log || is_folder(entry)) {
             let path = path.join(&entry.name);
             match inner_name(&name, entry) {
                 Ok(name) => folders.push((name, path)),

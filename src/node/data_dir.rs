@@ -190,8 +190,7 @@ impl DataDir {
         while let Some(folder) = folders.pop() {
             let dir = self.logs.join(&folder);
             let entries = fs.list(&dir).disk("list", &dir)?;
-            let inner: Vec<&DirEntry> =
-                entries.iter().filter(|entry| entry.kind == FileKind::Directory).collect();
+            let inner: Vec<&DirEntry> = entries.iter().filter(is_folder).collect();
             if inner.is_empty() && !folder.is_empty() {
                 names.push(LogName::new(&folder).map_err(|error| foreign(&dir, error.reason))?);
             }
@@ -237,7 +236,7 @@ impl DataDir {
             }
             let entries = fs.list(&dir).disk("list", &dir)?;
             let is_log = entries.iter().any(|entry| parse_segment_file(&entry.name).is_some());
-            let is_folder = entries.iter().any(|entry| entry.kind == FileKind::Directory);
+            let is_folder = entries.iter().any(|entry| is_folder(&entry));
             let last = at + 1 == parts.len();
             if !last && is_log {
                 return Err(taken(format!("{} is a log", parts[..=at].join("/"))));
@@ -252,6 +251,11 @@ impl DataDir {
         parents.reverse();
         Ok(Some((dir, parents)))
     }
+}
+
+/// Whether a log may be below it. A directory with a segment's name is foreign, and in the way of one log only.
+fn is_folder(entry: &&DirEntry) -> bool {
+    entry.kind == FileKind::Directory && parse_segment_file(&entry.name).is_none()
 }
 
 /// Refuses a directory that is somebody else's, before anything is made in it.

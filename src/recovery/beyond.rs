@@ -14,6 +14,9 @@ use std::ops::RangeInclusive;
 
 const CHUNK: usize = 256 * 1024;
 
+/// The most bytes of records whose bodies are read to prove a key.
+const KEY_BUDGET: u64 = 4 * WINDOW;
+
 /// A record that says that bytes beyond Stop were durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -216,7 +219,7 @@ fn prove_key(
     end: u64,
     bytes_read: &mut u64,
 ) -> io::Result<Option<(Key, Generation)>> {
-    let mut budget = 4 * WINDOW;
+    let mut budget = KEY_BUDGET;
     let mut proved = None;
     let [window, _] = windows(RECORDS_POSITION, 0, end);
     let mut bodies_read = 0;
@@ -243,6 +246,36 @@ fn prove_key(
     })?;
     *bytes_read += bodies_read;
     Ok(proved)
+}
+
+/// Whether the first record of a file of `end` bytes is whole under another key than `key`, though it carries `generation`.
+///
+/// A generation is used once and by one log, so then the header in front of it is not the one that it was written behind.
+pub(crate) fn first_is_of_another(
+    file: &dyn File,
+    (key, generation): (Key, Generation),
+    end: u64,
+    bytes_read: &mut u64,
+) -> io::Result<bool> {
+    let mut bytes = [0; HEADER_LEN];
+    let read = file.read_at(RECORDS_POSITION, &mut bytes)?;
+    *bytes_read += read as u64;
+    let Some((other, found)) = record::derive_key(&bytes[..read], RECORDS_POSITION) else {
+        return Ok(false);
+    };
+    if found != generation || other == key {
+        return Ok(false);
+    }
+    let left = end.saturating_sub(RECORDS_POSITION);
+    let Ok(parsed) = record::parse(&bytes, left, other, RECORDS_POSITION, found) else {
+        return Ok(false);
+    };
+    let len = parsed.header.record_len();
+    if !could_stand_at(RECORDS_POSITION, parsed.header.relative) || len > KEY_BUDGET {
+        return Ok(false);
+    }
+    *bytes_read += len;
+    body_fits(file, &parsed, other, RECORDS_POSITION)
 }
 
 /// Whether a file's record with this relative offset can stand there. The first one stands at the first position, and no

@@ -1,7 +1,7 @@
 //! Walks a segment from the last known durable place to where its records stop. Reads only.
 
 use super::SegmentInfo;
-use super::beyond::{Beyond, Search};
+use super::beyond::{self, Beyond, Search};
 use super::decide::{self, StopFacts, StopVerdict};
 use super::error::RecoverError;
 use crate::format::checkpoint::Checkpoint;
@@ -12,8 +12,9 @@ use crate::format::{
 use crate::fs::File;
 use crate::planted::{self, Fault};
 use crate::segment::{Step, Walker};
-use crate::types::{LogId, Offset};
+use crate::types::{Generation, LogId, Offset};
 use std::collections::VecDeque;
+use std::io;
 
 /// A checkpoint no further in than this is not trusted to skip what is before it: reading that much costs little and
 /// finds damage that would be met only later.
@@ -111,11 +112,10 @@ impl Vouched {
     }
 }
 
-/// Reads the checkpoint of `segment`, if there is one of this use of the file.
-fn checkpoint(
+/// Reads the checkpoint block of `segment`, whoever's it is.
+fn read_checkpoint(
     file: &dyn File,
     segment: &SegmentInfo,
-    log: LogId,
 ) -> Result<Option<Checkpoint>, RecoverError> {
     let mut block = [0; BLOCK_LEN];
     let read = file.read_at(CHECKPOINT_POSITION, &mut block).map_err(RecoverError::io(
@@ -123,11 +123,29 @@ fn checkpoint(
         &segment.path,
         CHECKPOINT_POSITION,
     ))?;
-    let Some(found) = Checkpoint::parse(&block[..read]) else { return Ok(None) };
-    // A reused file keeps the checkpoint of its last use, which speaks of bytes that are long gone.
-    // Judged by the size that the file was made with: if the file was cut since, what the checkpoint vouches for is lost.
-    let own = found.is_of(segment.generation, log, segment.base, segment.capacity);
-    Ok(own.then_some(found))
+    Ok(Checkpoint::parse(&block[..read]))
+}
+
+/// Why the header of a file without a record of its own is not the one that was written there, if it is not.
+///
+/// A generation of a file is used once and by one log. No crash puts another log's header block over it: then the log
+/// would read as empty, and begin again at 0 over records that were confirmed (I4, I8).
+fn misplaced_header(
+    file: &dyn File,
+    own: (Key, Generation),
+    checkpoint: Option<Checkpoint>,
+    log: LogId,
+    limit: u64,
+    bytes_read: &mut u64,
+) -> io::Result<Option<&'static str>> {
+    let (_, generation) = own;
+    if checkpoint.is_some_and(|found| found.generation == generation && found.log != log) {
+        return Ok(Some(
+            "the checkpoint of this use of the file is another log's: so was its header",
+        ));
+    }
+    let other = beyond::first_is_of_another(file, own, limit, bytes_read)?;
+    Ok(other.then_some("records of another log's or another use's header stand behind this one"))
 }
 
 /// Whether a recovery of this file was cut off.
@@ -151,7 +169,12 @@ pub(crate) fn scan(
     let path = &segment.path;
     let len = file.len().map_err(RecoverError::io("asking for the length", path, 0))?;
     let limit = len.min(segment.capacity);
-    let checkpoint = checkpoint(file, segment, log)?;
+    let any_checkpoint = read_checkpoint(file, segment)?;
+    // A reused file keeps the checkpoint of its last use, which speaks of bytes that are long gone.
+    // Judged by the size that the file was made with: if the file was cut since, what the checkpoint vouches for is lost.
+    let own =
+        |found: &Checkpoint| found.is_of(segment.generation, log, segment.base, segment.capacity);
+    let checkpoint = any_checkpoint.filter(own);
     let first = Boundary {
         position: RECORDS_POSITION,
         next: segment.base,
@@ -175,7 +198,7 @@ pub(crate) fn scan(
     let mut header_vouched = checkpoint.is_some();
     let checkpointed = checkpoint.map_or(0, |found| found.position);
     let (mut end, mut records, mut bytes_read, mut chases) = (start, 0, 0, 0);
-    let (stop, beyond, verdict) = loop {
+    let (stop, beyond, verdict, misplaced) = loop {
         let from = (end.position, end.next);
         let key = Key::new(log, segment.generation);
         let mut walker = Walker::with_key(file, key, segment.generation, segment.base, from, limit);
@@ -206,7 +229,7 @@ pub(crate) fn scan(
         };
         bytes_read += walker.bytes_read();
         if stop.is_none() {
-            break (None, Beyond::default(), StopVerdict::End);
+            break (None, Beyond::default(), StopVerdict::End, None);
         }
         let search = Search {
             file,
@@ -224,13 +247,20 @@ pub(crate) fn scan(
             claim: beyond.claim.is_some() && !planted::is(Fault::StopTakenForEnd),
             next_segment: walk.until.is_some_and(|until| until > end.next),
         });
+        let misplaced = if end == first && verdict == StopVerdict::End {
+            let own = (key, segment.generation);
+            misplaced_header(file, own, any_checkpoint, log, limit, &mut bytes_read)
+                .map_err(RecoverError::io("reading the first record", path, end.position))?
+        } else {
+            None
+        };
         // A reader of a live log may see a record appear at Stop after it looked there and before it looked beyond.
         // So look once more: where nothing has come, whatever reaches beyond is no live writer's.
         if verdict == StopVerdict::End || (chases > 0 && records == records_before) {
-            break (stop, beyond, verdict);
+            break (stop, beyond, verdict, misplaced);
         }
         if chases == CHASES_MAX {
-            break (stop, beyond, StopVerdict::End);
+            break (stop, beyond, StopVerdict::End, None);
         }
         chases += 1;
     };
@@ -255,7 +285,7 @@ pub(crate) fn scan(
             _ if len < RECORDS_POSITION => {
                 Some("the file was cut, in front of where its records begin")
             }
-            StopVerdict::End => None,
+            StopVerdict::End => misplaced,
             StopVerdict::Corrupt(reason) => Some(reason),
         },
         live: chases > 0 && verdict == StopVerdict::End,

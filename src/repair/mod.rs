@@ -171,6 +171,14 @@ pub enum RepairError {
         /// The data directory.
         path: PathBuf,
     },
+    /// A newer release made the data directory. It is left alone.
+    #[error("{}: {error}", path.display())]
+    Newer {
+        /// The `LAYOUT` file.
+        path: PathBuf,
+        /// What it says.
+        error: LayoutError,
+    },
     /// There is no such log.
     #[error("there is no log {0}")]
     Missing(LogName),

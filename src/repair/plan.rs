@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::weigh::{Fate, Weighed, weigh};
 use super::{LogPlan, Plan, RepairError, Sizes};
-use crate::error::{DiskContext, DiskError};
+use crate::error::DiskContext;
 use crate::format::BLOCK_LEN;
 use crate::format::layout::{self, LayoutError};
 use crate::format::name::LogName;
@@ -39,7 +39,8 @@ pub(super) fn plan(
             let mut findings = Vec::new();
             let found = find_logs(fs, &logs, &mut findings);
             // A log that is not seen is not a good one.
-            let unseen = |finding: &Finding| finding.outcome != Outcome::Foreign;
+            let unseen =
+                |finding: &Finding| !matches!(finding.outcome, Outcome::Foreign | Outcome::Stray);
             if let Some(finding) = findings.into_iter().find(unseen) {
                 return Err(RepairError::Unreadable(finding));
             }
@@ -59,7 +60,7 @@ pub(super) fn plan(
 pub(super) fn read_layout(
     fs: &dyn FileSystem,
     dir: &Path,
-) -> Result<(Sizes, Option<LayoutError>), DiskError> {
+) -> Result<(Sizes, Option<LayoutError>), RepairError> {
     let path = dir.join("LAYOUT");
     let mut text = vec![0; BLOCK_LEN];
     let read = match fs.open_read(&path) {
@@ -68,8 +69,10 @@ pub(super) fn read_layout(
     };
     Ok(match layout::parse(&text[..read]) {
         Ok(sizes) => (Some(sizes), None),
-        // What the next start makes again, and what this release must leave alone.
-        Err(LayoutError::Empty | LayoutError::Newer(_)) => (None, None),
+        // The next start makes it again.
+        Err(LayoutError::Empty) => (None, None),
+        // Nothing is known of its rules.
+        Err(error @ LayoutError::Newer(_)) => return Err(RepairError::Newer { path, error }),
         Err(error) => (None, Some(error)),
     })
 }

@@ -372,3 +372,51 @@ fn a_foreign_file_and_a_link_are_named_and_nothing_is_touched() {
     let error = try_recover(&fs, CAPACITY).unwrap_err();
     assert!(matches!(error, RecoverError::Link { path } if path == path_of(0)));
 }
+
+#[test]
+fn i4_i8_another_logs_header_before_records_is_damage_and_not_an_empty_log() {
+    let fs = machine(1);
+    begin(0).take(&fs).append_all(3);
+    let whole = fs.snapshot();
+    let mut other = begin(0);
+    other.log = OTHER;
+    fs.overwrite(path_of(0), 0, &other.in_use().encode()).unwrap();
+    expect_damage(&fs, &path_of(0), 8192, 0);
+    // Of another generation it says nothing of what an earlier use left there.
+    fs.restore(&whole);
+    other.generation = 4;
+    fs.overwrite(path_of(0), 0, &other.in_use().encode()).unwrap();
+    fs.process_death();
+    assert_eq!(recovered_records(&fs), Vec::new());
+    // A first record that is not whole proves nothing.
+    fs.restore(&whole);
+    other.generation = 3;
+    fs.overwrite(path_of(0), 0, &other.in_use().encode()).unwrap();
+    fs.flip(path_of(0), 8192 + 40, 1).unwrap();
+    fs.process_death();
+    assert_eq!(recovered_records(&fs), Vec::new());
+}
+
+#[test]
+fn i4_i8_another_logs_header_before_a_checkpoint_of_its_generation_is_damage() {
+    let fs = machine(1);
+    let mut writer = begin(0).take(&fs);
+    writer.append_all(3);
+    writer.checkpoint();
+    let mut other = begin(0);
+    other.log = OTHER;
+    let whole = fs.snapshot();
+    for (generation, damaged) in [(3, true), (4, false)] {
+        fs.restore(&whole);
+        other.generation = generation;
+        fs.overwrite(path_of(0), 0, &other.in_use().encode()).unwrap();
+        // The checkpoint alone shows it: here the first record is gone.
+        fs.zero(path_of(0), 8192..8400).unwrap();
+        if damaged {
+            expect_damage(&fs, &path_of(0), 8192, 0);
+        } else {
+            fs.process_death();
+            assert_eq!(recovered_records(&fs), Vec::new());
+        }
+    }
+}

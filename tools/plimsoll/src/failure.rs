@@ -115,6 +115,11 @@ impl Failure {
         &self.message
     }
 
+    /// What a field says, where it is text.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_str()
+    }
+
     /// Whether the output's reader has gone away.
     pub(crate) fn is_quiet(&self) -> bool {
         self.message.is_empty()

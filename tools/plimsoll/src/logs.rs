@@ -111,6 +111,9 @@ fn worst(rows: Vec<Row>) -> Result<(), Failure> {
 impl Row {
     fn state(&self) -> (&'static str, Style) {
         match (&self.view, self.unsettled) {
+            (Err(failure), _) if failure.field("outcome") == Some(view::FOREIGN) => {
+                (view::FOREIGN, output::BAD)
+            }
             (Err(_), _) => ("unreadable", output::BAD),
             (Ok(view), _) if view.damage().is_some() => ("damaged", output::BAD),
             (_, Some(Unsettled::BeingWritten)) => ("being written", output::GOOD),

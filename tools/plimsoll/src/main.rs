@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return args::refuse(&error),
     };
-    match cli.run() {
+    match signals::survive_file_size_limit().and_then(|()| cli.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(cli.json),
     }

@@ -1,10 +1,18 @@
 //! SIGINT and SIGTERM end the work in order; the second one ends it at once.
 
 use crate::failure::{Exit, Failure};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Makes a file-size limit an error of the write that met it, not the death of the process.
+pub(crate) fn survive_file_size_limit() -> Result<(), Failure> {
+    // A handler that does nothing of use: then the write fails with EFBIG.
+    signal_hook::flag::register(SIGXFSZ, Arc::default())
+        .map(drop)
+        .map_err(|error| Failure::io("handle", "signals", &error))
+}
 
 /// Calls `told` with the first signal, on a thread of its own. From then on a signal kills, so that a disk that hangs
 /// leaves a way out.

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// Read everything in a data directory and check it
 ///
 /// Every header, every record and how the segments hang together. Opens for reading only and works beside a running node.
-/// Exit code 1 if something is damaged, with file and byte of each damage; 3 if something cannot be read.
+/// Exit code 1 if something is damaged, with file and byte of each damage; 3 if something cannot
+/// be read or is in the way of a log.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  plimsoll verify /var/lib/plimsoll")]
 pub(crate) struct Verify {

@@ -22,7 +22,8 @@ use std::time::Duration;
 /// Show what a segment file, a log's directory or a data directory holds
 ///
 /// Opens for reading only, takes no lock and changes nothing, so it works beside a running node and on a copy. Goes on
-/// behind damage. Exit code 1 if something is damaged, 3 if something cannot be read.
+/// behind damage. Exit code 1 if something is damaged, 3 if something cannot be read or is in
+/// the way of a log.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -145,8 +146,8 @@ pub(crate) fn settle() {
 pub(crate) fn style(outcome: Outcome) -> Style {
     match outcome {
         Outcome::Clean | Outcome::BeingWritten | Outcome::Gone => output::GOOD,
-        Outcome::TornTail | Outcome::Foreign => output::ODD,
-        Outcome::Damaged | Outcome::Unreadable => output::BAD,
+        Outcome::Stray | Outcome::TornTail => output::ODD,
+        Outcome::Foreign | Outcome::Damaged | Outcome::Unreadable => output::BAD,
     }
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn style(outcome: Outcome) -> Style {
 pub(crate) fn verdict(outcome: Outcome, findings: &[Finding]) -> Result<(), Failure> {
     let exit = match outcome {
         Outcome::Damaged => Exit::Damage,
-        Outcome::Unreadable => Exit::Io,
+        Outcome::Foreign | Outcome::Unreadable => Exit::Io,
         _ => return Ok(()),
     };
     let Some(finding) = findings.iter().find(|finding| finding.outcome == outcome) else {

@@ -57,6 +57,10 @@ fn lines(report: &SegmentReport) -> Vec<Line> {
             out.push(("key", key));
         }
     }
+    if report.settling {
+        let text = "a recovery was under way (the mark at byte 512); the next start does it again";
+        out.push(("recovery", text.to_owned()));
+    }
     match &report.checkpoint {
         CheckpointView::Valid(checkpoint) => {
             let (position, next) = (checkpoint.position, checkpoint.next);
@@ -215,6 +219,7 @@ pub(crate) fn json(report: &SegmentReport) -> Value {
         "bytes": report.file_len,
         "disk_bytes": report.disk_bytes,
         "header": header,
+        "recovery_under_way": report.settling,
         "checkpoint": checkpoint,
         "records": {
             "count": records.count, "first": offset(records.first), "last": offset(records.last),

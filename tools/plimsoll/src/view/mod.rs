@@ -19,6 +19,9 @@ use plimsoll::fs::OsFileSystem;
 use plimsoll::recovery::{self, Boundary, Look, RecoverError};
 use std::path::{Path, PathBuf};
 
+/// The outcome of what stands in the way of a log and is not the engine's.
+pub(crate) const FOREIGN: &str = "foreign";
+
 /// One look at a log.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -104,6 +107,8 @@ impl From<RecoverError> for Failure {
             | RecoverError::Newer { path, .. } => path.display().to_string(),
             _ => return Self::new(Exit::Io, error.to_string()),
         };
-        Self::new(Exit::Io, error.to_string()).with("file", path)
+        let foreign = matches!(error, RecoverError::Link { .. } | RecoverError::Foreign { .. });
+        let failure = Self::new(Exit::Io, error.to_string()).with("file", path);
+        if foreign { failure.with("outcome", FOREIGN) } else { failure }
     }
 }

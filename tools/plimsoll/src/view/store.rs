@@ -4,7 +4,8 @@ use crate::failure::{Exit, Failure};
 use crate::store;
 use plimsoll::LogName;
 use plimsoll::format::layout::{self, LayoutError};
-use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
+use plimsoll::format::name::parse_segment_file;
+use plimsoll::fs::{DirEntry, FileKind, FileSystem, OsFileSystem};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +57,12 @@ impl Store {
             .map_err(|error| Failure::io("read", path.display(), &error))?;
         match layout::parse(&text[..read]) {
             Ok(_) | Err(LayoutError::Empty) => Ok(()),
-            Err(error) => Err(refused(&path, &error.to_string())),
+            Err(error @ LayoutError::Newer(_)) => Err(refused(&path, &error.to_string())),
+            Err(error) => {
+                let sentence = format!("{}: damaged: {error}", path.display());
+                let failure = Failure::new(Exit::Damage, sentence);
+                Err(failure.with("file", path.display().to_string()))
+            }
         }
     }
 
@@ -75,11 +81,7 @@ impl Store {
         let entries =
             OsFileSystem.list(&dir).map_err(|error| Failure::io("list", dir.display(), &error))?;
         // A folder of logs is none itself.
-        if entries.iter().any(|entry| entry.kind == FileKind::Directory) {
-            missing()
-        } else {
-            Ok(dir)
-        }
+        if entries.iter().any(is_folder) { missing() } else { Ok(dir) }
     }
 
     /// The names of all logs, sorted: directories that hold no directory. One that is empty is a log without records.
@@ -94,8 +96,7 @@ impl Store {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(Failure::io("list", dir.display(), &error)),
             };
-            let mut inner =
-                entries.iter().filter(|entry| entry.kind == FileKind::Directory).peekable();
+            let mut inner = entries.iter().filter(|entry| is_folder(entry)).peekable();
             if inner.peek().is_none() && !folder.is_empty() {
                 names.push(
                     LogName::new(&folder).map_err(|error| refused(&dir, &error.to_string()))?,
@@ -115,6 +116,11 @@ impl Store {
         names.sort();
         Ok(names)
     }
+}
+
+/// Whether logs may be below it. A directory with a segment's name is in the way of one log only.
+fn is_folder(entry: &DirEntry) -> bool {
+    entry.kind == FileKind::Directory && parse_segment_file(&entry.name).is_none()
 }
 
 /// Whether a directory is there. Anything else in its place is refused, a link above all.
