@@ -578,6 +578,7 @@ impl World {
     fn repair(&self, before: &BTreeMap<String, Shown>) {
         let fs = self.fs.process();
         let Ok(done) = repair::repair(&fs, &*self.clock, Path::new(DATA), None) else { return };
+        self.show(&format_args!("repaired: {done:?}"));
         let Some((node, after)) = self.life() else {
             panic!("opened before the repair, and not after it");
         };
