@@ -99,6 +99,7 @@ fn random_operations_keep_the_invariants() {
 
 /// The checks are worth something only if they notice a broken engine. Those left out need rot, or reuse of files, which
 /// these operations do not do, or are too rare for a test of this length.
+#[cfg(debug_assertions)]
 #[test]
 fn random_operations_notice_planted_faults() {
     use plimsoll::planted::{self, Fault};

@@ -16,6 +16,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     for writers in [16, 64] {
         many(settings, report, writers);
     }
+    rolling(settings, report);
 }
 
 fn publish(log: &Log, payload: &[u8]) {
@@ -57,6 +58,25 @@ fn single(settings: &Settings, report: &Report, payload: usize, appends: u32) {
         .collect();
     let what = format!("commit, 1 writer, {} B", payload.len());
     report.rate(&what, "appends/s", &pairs, Goal::AtLeast(0.9));
+    node.close().unwrap();
+}
+
+/// One writer that goes through several files: what taking and making them costs on top.
+fn rolling(settings: &Settings, report: &Report) {
+    let scratch = settings.scratch("rolling");
+    let node = setup::node(scratch.path());
+    let log = setup::grown_log(&node, "rolling");
+    let mut file = Written::new(&scratch.path().join("floor"), FLOOR_LEN);
+    let payload = setup::noise(256 << 10);
+    // A main file in each round.
+    let appends = 256;
+    let to_megabytes = payload.len() as f64 / 1e6;
+    let rounds = if settings.small { 7 } else { settings.rounds };
+    let pairs: Vec<_> = (0..rounds)
+        .map(|_| in_turns(appends, || publish(&log, &payload), || file.append(&payload)))
+        .map(|(engine, floor)| (engine * to_megabytes, floor * to_megabytes))
+        .collect();
+    report.rate("commit, 1 writer, 256 KiB, with rolls", "MB/s", &pairs, Goal::None);
     node.close().unwrap();
 }
 
