@@ -95,7 +95,6 @@ fn deleting_wants_a_yes_and_the_right_name() {
 }
 
 #[test]
-#[ignore = "passes once closing a node empties the trash"]
 fn the_space_of_a_deleted_log_is_free_when_the_command_ends() {
     let dir = Dir::new();
     feed("append {} orders", &dir.data(), &numbered(1000)).exits(0);
