@@ -7,7 +7,7 @@
     reason = "not the engine: a test"
 )]
 
-use plimsoll::error::{AppendError, Outcome, PublishError, ReadError};
+use plimsoll::error::{AppendError, Outcome, PublishError, ReadError, TruncateError};
 use plimsoll::permit::{Decision, Gate, Permit};
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
@@ -374,8 +374,14 @@ fn writers_followers_truncation_and_a_close_at_any_moment() {
                     std::thread::sleep(Duration::from_millis(10));
                     let before = log.durable().0 / 2;
                     truncated.fetch_max(before, Ordering::AcqRel);
-                    let done = log.truncate_before(Offset(before)).unwrap();
-                    assert!(done.head.0 <= before);
+                    match log.truncate_before(Offset(before)) {
+                        Ok(done) => assert!(done.head.0 <= before),
+                        Err(TruncateError::Stopped(_)) => {
+                            assert!(stop.load(Ordering::Acquire));
+                            return;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
                 }
             });
             while log.durable() == Offset::ZERO {

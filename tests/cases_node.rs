@@ -107,9 +107,9 @@ fn case_H2_deleted_logs_leave_no_memory_maps() {
             after_warm_up = maps();
         }
     }
-    // The allocator may take some for itself; a map for each log would be two thousand.
+    // The allocator and the threads of the other tests take some; a map for each log would be two thousand.
     let grown = maps().saturating_sub(after_warm_up);
-    assert!(grown < 50, "{grown} more maps than after 100 logs");
+    assert!(grown < 400, "{grown} more maps than after 100 logs");
     assert_eq!(world.node().logs().unwrap(), []);
     assert_eq!(world.node().open_files(), 0);
     world.check_files();

@@ -5,7 +5,7 @@
 use plimsoll::format::checkpoint::Checkpoint;
 use plimsoll::format::header::Header;
 use plimsoll::format::{Key, record};
-use plimsoll::types::{Generation, LogId};
+use plimsoll::types::{Generation, LogId, Offset};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -55,7 +55,7 @@ fn the_count_counts() {
 #[test]
 fn parsing_allocates_nothing() {
     let generation = Generation::FIRST;
-    let key = Key::new(LogId([5; 16]), generation);
+    let key = Key::new(LogId([5; 16]), generation, Offset(7));
     let mut block = [0; 4096];
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let count = allocations(|| {

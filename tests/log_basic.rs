@@ -151,3 +151,59 @@ fn a_second_node_on_the_directory_is_refused() {
     drop(log);
     small_node(dir.path()).close().unwrap();
 }
+
+/// Files of one log mostly have the same generation, and records of one size stand in the same places in each. A block
+/// that the disk reads from, or wrote into, the wrong file must not pass for records of the file that it is found in.
+#[test]
+fn i4_a_block_of_another_segment_at_the_same_place_is_damage() {
+    use plimsoll::error::ReadError;
+    use plimsoll::format::header::{Header, InUse};
+    const BLOCK: usize = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let content = |number: u64| format!("{number:096}").into_bytes();
+    let node = small_node(&data);
+    let log = node.open_log(&name("orders"), LogOptions::default()).unwrap();
+    let files = || {
+        let list = std::fs::read_dir(data.join("logs/orders")).unwrap();
+        let mut list: Vec<_> = list.map(|entry| entry.unwrap().path()).collect();
+        list.sort();
+        list
+    };
+    let mut count = 0;
+    while files().len() < 4 {
+        let payloads: Vec<_> = (count..count + 64).map(content).collect();
+        let records: Vec<_> = payloads.iter().map(|p| NewRecord::new(p)).collect();
+        log.publish(WriteClass::Publish, &records).unwrap();
+        count += 64;
+    }
+    drop(log);
+    node.close().unwrap();
+
+    let [_, from, to, _] = &files()[..] else { panic!("four segments") };
+    let (source, mut bytes) = (std::fs::read(from).unwrap(), std::fs::read(to).unwrap());
+    let (first, second) = (Header::parse(&source).unwrap(), Header::parse(&bytes).unwrap());
+    assert_eq!(first.generation, second.generation, "else the generation tells them apart");
+    let InUse { base, .. } = second.in_use.unwrap();
+    let block = 10 * BLOCK..11 * BLOCK;
+    assert_ne!(source[block.clone()], bytes[block.clone()]);
+    bytes[block.clone()].copy_from_slice(&source[block]);
+    std::fs::write(to, bytes).unwrap();
+
+    let node = small_node(&data);
+    let log = node.open_log(&name("orders"), LogOptions::default()).unwrap();
+    // Records of 128 bytes from 8192 on.
+    let damaged = base.plus((10 * BLOCK as u64 - 8192) / 128);
+    let mut reader = log.read_from(Offset::ZERO).unwrap();
+    for offset in 0..damaged.0 {
+        let record = reader.next().unwrap().unwrap();
+        assert_eq!((record.offset.0, record.payload), (offset, content(offset)));
+    }
+    assert!(matches!(reader.next(), Err(ReadError::Damaged(_))));
+    // Nor does a reader get there that begins in the midst of the block.
+    for within in 0..32 {
+        let reader = log.read_from(damaged.plus(within));
+        let read = reader.and_then(|mut reader| reader.next().map(drop));
+        assert!(matches!(read, Err(ReadError::Damaged(_))), "record {within} of the block");
+    }
+}

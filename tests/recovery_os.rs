@@ -84,7 +84,7 @@ impl Node {
             in_use: Some(in_use),
         };
         file.write_at(0, &header.encode()).unwrap();
-        let key = Key::new(LOG, Generation::FIRST);
+        let key = Key::new(LOG, Generation::FIRST, Offset(base));
         let mut position = RECORDS_POSITION;
         let mut positions = Vec::new();
         for relative in 0..count {

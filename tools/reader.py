@@ -289,7 +289,7 @@ class Header(NamedTuple):
 
     @property
     def key(self):
-        return key_of(self.log_id, self.generation)
+        return key_of(self.log_id, self.generation, self.base)
 
 
 class HeaderFault(NamedTuple):
@@ -300,9 +300,9 @@ class HeaderFault(NamedTuple):
     text: str
 
 
-def key_of(log_id, generation):
-    """Section 1: the key that binds a record's checksums to log and use."""
-    return zlib.crc32(log_id + LE16.pack(generation))
+def key_of(log_id, generation, base):
+    """Section 1: the key that binds a record's checksums to log, use and segment."""
+    return zlib.crc32(log_id + LE16.pack(generation) + LE64.pack(base))
 
 
 def is_capacity(number):
@@ -789,7 +789,7 @@ def leftovers_text(segment):
 # -------------------------------------------- files without their own header
 
 
-def vouches(segment, header, log_ids):
+def vouches(segment, header, log_ids, named_base):
     """Section 6, "what vouches in a trailing file": in words, or None."""
     if isinstance(header, HeaderFault) and header.kind in ("empty", "short"):
         return None
@@ -800,19 +800,19 @@ def vouches(segment, header, log_ids):
     if generation is None:
         proof = Prover(segment).first(FIRST, FIRST + W)
         return proof and f"a record at {proof.position}"
-    key = key_for(segment, header, log_ids)
+    key = key_for(segment, header, log_ids, named_base)
     found = key is not None and Beyond(segment, key, generation, FIRST, 0).run()
     if found and found.claim > FIRST:
         return f"the record at {found.strongest.position}, which claims {found.claim}"
     return None
 
 
-def key_for(segment, header, log_ids):
-    """The key of the header's log, of the directory's, or one that a record proves."""
+def key_for(segment, header, log_ids, named_base):
+    """The key of the header's log and base, of the directory's and the name's, or one proved."""
     if header.in_use:
         return header.key
     if log_ids:
-        return key_of(log_ids[0], header.generation)
+        return key_of(log_ids[0], header.generation, named_base)
     proof = Prover(segment).first(FIRST, FIRST + W, header.generation)
     return proof and proof.key
 
@@ -1162,7 +1162,7 @@ class LogReader:
         if not trailing:
             return Fate("damage", f"{what} before a file that has its header", 0)
         with Segment(entry.path) as segment:
-            proof = vouches(segment, read_header(segment), self.log_ids)
+            proof = vouches(segment, read_header(segment), self.log_ids, entry.named_base)
         if proof:
             return Fate("damage", f"{what}, but it holds {proof}", 0)
         return Fate("unused", f"{what}; not part of the log")
@@ -1778,7 +1778,7 @@ class SelfTest:
     def checksums(self):
         self.expect("CRC32 check value", zlib.crc32(b"123456789") == 0xCBF43926)
         self.expect("key of the worked example",
-                    key_of(bytes(range(0x10, 0x20)), 2) == 0x9A5FF71B)
+                    key_of(bytes(range(0x10, 0x20)), 2, 1000) == 0xE2995799)
 
     def in_use_files(self):
         header, outcome, records = self.analyse("empty.seg")
@@ -1834,7 +1834,7 @@ class SelfTest:
             runs = leftovers(segment)
             self.expect("spare: leftovers of generation 1",
                         runs and all(run.generation == 1 for run in runs))
-            self.expect("spare: nothing vouches", vouches(segment, header, []) is None)
+            self.expect("spare: nothing vouches", vouches(segment, header, [], 0) is None)
 
     def tails(self):
         _, torn, torn_records = self.analyse("torn-tail.seg")

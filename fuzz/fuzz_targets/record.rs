@@ -7,7 +7,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use plimsoll::format::record::{self, HEADER_LEN, MILLIS_MAX, RecordHeader};
 use plimsoll::format::{Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW, headers};
-use plimsoll::types::{Generation, LogId};
+use plimsoll::types::{Generation, LogId, Offset};
 
 #[derive(Arbitrary, Debug)]
 enum Input {
@@ -24,6 +24,7 @@ struct Place {
     log: [u8; 16],
     generation: u16,
     position: u32,
+    base: u64,
 }
 
 impl Place {
@@ -32,7 +33,7 @@ impl Place {
     }
 
     fn key(self) -> Key {
-        Key::new(LogId(self.log), self.generation())
+        Key::new(LogId(self.log), self.generation(), Offset(self.base))
     }
 
     fn position(self) -> u64 {
@@ -52,6 +53,8 @@ struct Written {
     change: (u16, u8),
     /// Four bytes of the log's identity in which another log differs: so few always change the key.
     other_log: (u8, [u8; 4]),
+    /// Bits of the base in which another segment differs: so few always change the key.
+    other_base: u32,
     /// How far off the record is read, in places where a record may stand.
     elsewhere: u16,
 }
@@ -129,6 +132,11 @@ fn check_written(input: Written) {
     if other.log != place.log {
         let key = other.key();
         assert_eq!(whole(&bytes, len as u64, key, place), None, "a record of another log");
+    }
+    let other = Place { base: place.base ^ u64::from(input.other_base), ..place };
+    if other.base != place.base {
+        let key = other.key();
+        assert_eq!(whole(&bytes, len as u64, key, place), None, "a record of another segment");
     }
     let moved = Place { position: place.position ^ u32::from(input.elsewhere), ..place };
     if moved.position != place.position {

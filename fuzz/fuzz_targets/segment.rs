@@ -142,7 +142,7 @@ fn check_written(
         }),
     };
     check_header(&header, input.header_change);
-    let key = Key::new(log, generation);
+    let key = Key::new(log, generation, base);
     let mut file = header.encode().to_vec();
     file.resize(RECORDS_POSITION as usize, 0);
     let places: Vec<_> = records
@@ -165,7 +165,7 @@ fn check_written(
         Tail::EarlierUse(count) => {
             if let Some(earlier) = generation.get().checked_sub(1).and_then(Generation::new) {
                 for _ in 0..*count {
-                    append(&mut file, Key::new(log, earlier), earlier, next, &empty);
+                    append(&mut file, Key::new(log, earlier, base), earlier, next, &empty);
                     next += 1;
                 }
             }
@@ -174,7 +174,7 @@ fn check_written(
             let mut other = log;
             other.0[3] ^= 0x40;
             for _ in 0..*count {
-                append(&mut file, Key::new(other, generation), generation, next, &empty);
+                append(&mut file, Key::new(other, generation, base), generation, next, &empty);
                 next += 1;
             }
         }

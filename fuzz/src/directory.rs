@@ -706,7 +706,7 @@ fn segments(log: &LogSpec) -> Vec<(Offset, Vec<u8>)> {
         };
         let mut file = header.encode().to_vec();
         file.resize(capacity as usize, 0);
-        let key = Key::new(id, generation);
+        let key = Key::new(id, generation, base);
         let mut position = RECORDS_POSITION;
         let mut starts = vec![position];
         for (at, record) in spec.records.iter().enumerate() {
@@ -733,7 +733,7 @@ fn segments(log: &LogSpec) -> Vec<(Offset, Vec<u8>)> {
             };
             file[4096..8192].copy_from_slice(&checkpoint.encode());
         }
-        leftover(&mut file, spec, id, generation, position, (next - base.0) as u32);
+        leftover(&mut file, spec, (id, base), generation, position, (next - base.0) as u32);
         files.push((base, file));
     }
     files
@@ -742,7 +742,7 @@ fn segments(log: &LogSpec) -> Vec<(Offset, Vec<u8>)> {
 fn leftover(
     file: &mut [u8],
     spec: &SegmentSpec,
-    id: LogId,
+    (id, base): (LogId, Offset),
     generation: Generation,
     end: u64,
     relative: u32,
@@ -754,7 +754,7 @@ fn leftover(
             let mut position = end + u64::from(after) * 8;
             for number in 0..u32::from(count % 6) {
                 let unsynced = if claim { 0 } else { (position - end) as u32 };
-                let (key, relative) = (Key::new(id, generation), relative + 1 + number);
+                let (key, relative) = (Key::new(id, generation, base), relative + 1 + number);
                 let record = small(number as u8);
                 let len = put_record(file, key, generation, position, relative, unsynced, &record);
                 let Some(len) = len else { return };
@@ -767,7 +767,7 @@ fn leftover(
             };
             let mut position = end;
             for number in 0..u32::from(count % 6) {
-                let (key, relative) = (Key::new(id, earlier), relative + number);
+                let (key, relative) = (Key::new(id, earlier, base), relative + number);
                 let len = put_record(file, key, earlier, position, relative, 0, &small(1));
                 let Some(len) = len else { return };
                 position += len;

@@ -10,7 +10,7 @@ pub mod layout;
 pub mod name;
 pub mod record;
 
-use crate::types::{Generation, LogId};
+use crate::types::{Generation, LogId, Offset};
 
 /// The version of everything in this room. A reader refuses what is newer.
 pub const LAYOUT_VERSION: u16 = 1;
@@ -48,7 +48,10 @@ pub const NO_BASE: u64 = u64::MAX;
 // The parsers of the two blocks index up to their checksum in the first sector.
 const _: () = assert!(header::CRC_AT + 4 == SECTOR_LEN && checkpoint::CRC_AT + 4 == SECTOR_LEN);
 
-/// What seeds the checksums of one use of one file: the log and the generation, folded to 32 bits.
+/// What seeds the checksums of one use of one file: the log, the generation and the base, folded to 32 bits.
+///
+/// Without the base all files of a log with the same generation would share one key, and a block that was copied or
+/// written into another of them at the same position would pass for its records.
 ///
 /// It is combined by XOR, so that a tool which does not know the log's identity can derive the key from one record's
 /// header checksum and prove it with the same record's body checksum.
@@ -56,14 +59,15 @@ const _: () = assert!(header::CRC_AT + 4 == SECTOR_LEN && checkpoint::CRC_AT + 4
 pub struct Key(pub u32);
 
 impl Key {
-    /// The key of a log's records in a file of this generation.
+    /// The key of a log's records in a file of this generation, whose first record has the offset `base`.
     #[must_use]
-    pub fn new(log: LogId, generation: Generation) -> Self {
+    pub fn new(log: LogId, generation: Generation, base: Offset) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         if !crate::planted::is(crate::planted::Fault::CrcWithoutLogId) {
             hasher.update(&log.0);
         }
         hasher.update(&generation.get().to_le_bytes());
+        hasher.update(&base.0.to_le_bytes());
         Self(hasher.finalize())
     }
 }

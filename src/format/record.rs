@@ -1,6 +1,6 @@
 //! One record: a header of 32 bytes, the headers, the payload, and zeroes up to a multiple of 8.
 //!
-//! Both checksums are seeded with the file position and XORed with the [`Key`] of the log and generation, so bytes
+//! Both checksums are seeded with the file position and XORed with the [`Key`] of the log, generation and base, so bytes
 //! inside a payload, or left over from another use of the file, never pass for a record.
 
 use super::{Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW, align_record, put, u16_at, u32_at};

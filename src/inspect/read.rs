@@ -247,8 +247,10 @@ impl LogReader {
         let Some(in_use) = header.in_use.filter(|in_use| in_use.base == segment.base) else {
             return Ok(None);
         };
-        let frame =
-            Frame { key: Key::new(in_use.log, header.generation), generation: header.generation };
+        let frame = Frame {
+            key: Key::new(in_use.log, header.generation, in_use.base),
+            generation: header.generation,
+        };
         let end = header.capacity.min(file.len().disk("read the length of", path)?);
         let cursor = Cursor::new(Window::new(Arc::clone(&file), end), frame);
         let (base, path) = (in_use.base, path.clone());

@@ -73,9 +73,10 @@ pub fn records(fs: &dyn FileSystem, path: &Path) -> Result<Records, DiskError> {
     let mut window = Window::new(file, len);
     let header = Header::parse(window.bytes(0, BLOCK_LEN).disk("read", path)?);
     let (base, frame) = match header {
-        Ok(Header { in_use: Some(in_use), generation, .. }) => {
-            (Some(in_use.base), Some(Frame { key: Key::new(in_use.log, generation), generation }))
-        }
+        Ok(Header { in_use: Some(in_use), generation, .. }) => (
+            Some(in_use.base),
+            Some(Frame { key: Key::new(in_use.log, generation, in_use.base), generation }),
+        ),
         Ok(_) => (None, None),
         Err(_) => {
             let named = path.file_name().and_then(name::parse_segment_file);

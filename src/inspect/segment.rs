@@ -293,8 +293,10 @@ fn look_again(
     }
     let (stop, header) = (report.stop?, report.header.as_ref().ok()?);
     let in_use = header.in_use?;
-    let frame =
-        Frame { key: Key::new(in_use.log, header.generation), generation: header.generation };
+    let frame = Frame {
+        key: Key::new(in_use.log, header.generation, in_use.base),
+        generation: header.generation,
+    };
     let end = header.capacity.min(file.len().ok()?);
     let mut cursor = Cursor::new(Window::new(Arc::clone(file), end), frame);
     cursor.seek(stop.position, stop.offset?.0.checked_sub(in_use.base.0)?);
@@ -337,7 +339,10 @@ fn look(
         Some(frame) => {
             let mut cursor = Cursor::new(window, frame);
             look_at_records(&mut cursor, sealed, report)?;
-            note_misplaced_header(cursor.window(), &head, frame, report)?;
+            // Where the next segment says that this one has no record, nothing is missing.
+            if sealed.is_none() {
+                note_misplaced_header(cursor.window(), &head, frame, report)?;
+            }
             let from = report.records.end_position.min(end);
             if extent == Extent::Whole {
                 let own = Some(frame.generation);
@@ -441,7 +446,7 @@ fn find_key(window: &mut Window, report: &mut SegmentReport) -> io::Result<Optio
     match report.header {
         Ok(Header { in_use: Some(in_use), generation, .. }) => {
             report.key = KeySource::Header;
-            Ok(Some(Frame { key: Key::new(in_use.log, generation), generation }))
+            Ok(Some(Frame { key: Key::new(in_use.log, generation, in_use.base), generation }))
         }
         Ok(_) => Ok(None),
         Err(_) => {

@@ -330,7 +330,7 @@ impl Shared {
             },
             len as usize,
         );
-        let key = Key::new(segment.log, segment.generation);
+        let key = Key::new(segment.log, segment.generation, segment.base);
         let out = chunk.buffer.extend(len_in_memory);
         record::encode(out, key, position, &header, new.headers, new.payload);
         active.staged += len;

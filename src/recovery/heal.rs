@@ -110,10 +110,10 @@ fn carry(
 ) -> io::Result<Carried> {
     let file = fs.open_read(&failed.path)?;
     let from = (tail.vouched.position, tail.vouched.next);
-    let key = Key::new(log, failed.generation);
+    let key = Key::new(log, failed.generation, failed.base);
     let end = tail.end.position;
     let mut walker = Walker::with_key(&*file, key, failed.generation, failed.base, from, end);
-    let new_key = Key::new(log, spare.generation);
+    let new_key = Key::new(log, spare.generation, base);
     let mut carried = Carried { bytes: Vec::new(), next: base, millis: tail.vouched.millis };
     while let Step::Record(found) = walker.step()? {
         if planted::is(Fault::HealAtOpenCarriesNothing) {

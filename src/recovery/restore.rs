@@ -263,7 +263,7 @@ fn walk_again(
     log: LogId,
     tail: &TailFacts,
 ) -> io::Result<()> {
-    let key = Key::new(log, segment.generation);
+    let key = Key::new(log, segment.generation, segment.base);
     let from = (tail.vouched.position, tail.vouched.next);
     let end = tail.end.position;
     let mut walker = Walker::with_key(file, key, segment.generation, segment.base, from, end);
@@ -293,7 +293,7 @@ fn write_window(
     read_whole(file, at, &mut window)?;
     let (mut positions, mut changed) = (0, Vec::new());
     if !planted::is(Fault::ZeroingLeftOut) {
-        let key = Key::new(log, segment.generation);
+        let key = Key::new(log, segment.generation, segment.base);
         let valid = |from: usize, bytes: &[u8]| {
             let position = at + from as u64;
             let left = segment.capacity.saturating_sub(position);

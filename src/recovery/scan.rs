@@ -156,10 +156,13 @@ fn look_behind(
     // use that began with this very header. A header of zeroes says nothing: then any use counts.
     let checkpoint = Checkpoint::parse(&block[..read])
         .filter(|found| generation.is_none_or(|generation| generation == found.generation));
-    let of_header = header.and_then(|header| header.in_use).map(|in_use| in_use.log);
-    let log = of_header.or_else(|| checkpoint.map(|found| found.log)).or(log);
+    let in_use = header.and_then(|header| header.in_use);
+    // A file under another name still holds the records of the base in its header; one without a base was being taken
+    // for the base in its name.
+    let base = in_use.map_or(file.name, |in_use| in_use.base);
+    let log = in_use.map(|in_use| in_use.log).or_else(|| checkpoint.map(|found| found.log)).or(log);
     let whose = match (log, generation.or_else(|| checkpoint.map(|found| found.generation))) {
-        (Some(log), Some(generation)) => Whose::Known(Key::new(log, generation), generation),
+        (Some(log), Some(generation)) => Whose::Known(Key::new(log, generation, base), generation),
         // With the header's sector the whole first commit may be lost; later records prove themselves.
         (_, generation) => Whose::Anybody(generation),
     };

@@ -200,7 +200,7 @@ pub(crate) fn scan(
     let (mut end, mut records, mut bytes_read, mut chases) = (start, 0, 0, 0);
     let (stop, beyond, verdict, misplaced) = loop {
         let from = (end.position, end.next);
-        let key = Key::new(log, segment.generation);
+        let key = Key::new(log, segment.generation, segment.base);
         let mut walker = Walker::with_key(file, key, segment.generation, segment.base, from, limit);
         let records_before = records;
         let stop = loop {

@@ -75,7 +75,7 @@ fn fill(
     let mut millis = in_use.previous_millis;
     let mut next = in_use.base;
     if let Some(records) = records {
-        let key = Key::new(in_use.log, header.generation);
+        let key = Key::new(in_use.log, header.generation, in_use.base);
         let source = fs.open_read(&records.from)?;
         let end = source.len()?;
         let mut cursor = Cursor::new(Window::new(source, end), records.frame);

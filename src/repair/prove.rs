@@ -29,10 +29,11 @@ pub(super) struct Proof {
     pub(super) in_header: bool,
 }
 
-/// Looks for a proof. `log` is the identity that the log's other files have; `header` is the file's own, if it is valid
-/// but not the one that it should have.
+/// Looks for a proof. `base` is the one in the file's name; `log` is the identity that the log's other files have;
+/// `header` is the file's own, if it is valid but not the one that it should have.
 pub(super) fn prove(
     file: &Arc<dyn File>,
+    base: Offset,
     log: Option<LogId>,
     header: Option<&Header>,
 ) -> io::Result<Option<Proof>> {
@@ -50,9 +51,12 @@ pub(super) fn prove(
     {
         // Its own checksum proves it; but it may be of an earlier use by the same log, so a record has to agree, or
         // there must be none of a later one.
-        let frame =
-            Frame { key: Key::new(found.log, found.generation), generation: found.generation };
-        let later = newest(&mut window, found.log)?.filter(|newest| *newest > found.generation);
+        let frame = Frame {
+            key: Key::new(found.log, found.generation, base),
+            generation: found.generation,
+        };
+        let later =
+            newest(&mut window, found.log, base)?.filter(|newest| *newest > found.generation);
         if later.is_none() {
             return Ok(proof(frame, Some(found.log), Some((found.position, found.next))));
         }
@@ -60,10 +64,10 @@ pub(super) fn prove(
     if let Some(log) = log {
         let generation = match header {
             Some(header) => Some(header.generation),
-            None => newest(&mut window, log)?,
+            None => newest(&mut window, log, base)?,
         };
         let Some(generation) = generation else { return Ok(None) };
-        let frame = Frame { key: Key::new(log, generation), generation };
+        let frame = Frame { key: Key::new(log, generation, base), generation };
         let found = Cursor::new(window, frame).find(RECORDS_POSITION)?;
         return Ok(found.and_then(|_| proof(frame, Some(log), None)));
     }
@@ -72,8 +76,8 @@ pub(super) fn prove(
     Ok(frame.filter(fits).and_then(|frame| proof(frame, None, None)))
 }
 
-/// The highest generation of which the file holds a record header by `log`: the last use that wrote anything.
-fn newest(window: &mut Window, log: LogId) -> io::Result<Option<Generation>> {
+/// The highest generation of which the file holds a record header by `log` under `base`: the last use that wrote anything.
+fn newest(window: &mut Window, log: LogId, base: Offset) -> io::Result<Option<Generation>> {
     let mut keys: BTreeMap<Generation, Key> = BTreeMap::new();
     let mut newest = None;
     let mut position = RECORDS_POSITION;
@@ -91,7 +95,7 @@ fn newest(window: &mut Window, log: LogId) -> io::Result<Option<Generation>> {
             if Some(generation) <= newest {
                 continue;
             }
-            let key = *keys.entry(generation).or_insert_with(|| Key::new(log, generation));
+            let key = *keys.entry(generation).or_insert_with(|| Key::new(log, generation, base));
             let (here, head) = (position + at as u64, &chunk[at..at + HEADER_LEN]);
             if record::parse(head, end - here, key, here, generation).is_ok() {
                 newest = Some(generation);

@@ -71,7 +71,7 @@ pub(super) fn weigh(
         Verdict::Keep => match judged.header.ok().and_then(|header| Some((header, header.in_use?)))
         {
             Some((header, in_use)) => {
-                let key = Key::new(in_use.log, header.generation);
+                let key = Key::new(in_use.log, header.generation, in_use.base);
                 let frame = Frame { key, generation: header.generation };
                 let found = read(&file, frame, header.capacity)?;
                 let vouched = vouched(&file, &header, &found)?;
@@ -139,7 +139,7 @@ fn rebuild(
     if of_another.is_some() {
         return drop("it is another log's file");
     }
-    let Some(proof) = prove(file, plan.id, judged.header.as_ref().ok())? else {
+    let Some(proof) = prove(file, judged.name, plan.id, judged.header.as_ref().ok())? else {
         return drop("nothing in it proves to be this log's");
     };
     let len = file.len()?;

@@ -68,7 +68,14 @@ where
         end: u64,
     ) -> Self {
         let generation = header.generation;
-        Self::with_key(file, Key::new(log, generation), generation, base, (position, next), end)
+        Self::with_key(
+            file,
+            Key::new(log, generation, base),
+            generation,
+            base,
+            (position, next),
+            end,
+        )
     }
 
     /// The same for a caller that has the key and not the header.

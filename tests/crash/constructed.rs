@@ -22,10 +22,11 @@ pub(crate) fn header(fs: &SimFileSystem, path: &Path) -> Header {
     Header::parse(&fs.cached(path).unwrap()).unwrap()
 }
 
-/// One record as it stands at `position`; it says that all before it was durable.
+/// One record as it stands at `position` of the segment with this base; it says that all before it was durable.
 fn encode(
     log: LogId,
     generation: Generation,
+    base: Offset,
     position: u64,
     relative: u32,
     payload: &[u8],
@@ -40,7 +41,7 @@ fn encode(
     };
     let len = usize::try_from(header.record_len()).unwrap();
     let mut bytes = vec![0; len];
-    record::encode(&mut bytes, Key::new(log, generation), position, &header, &[], payload);
+    record::encode(&mut bytes, Key::new(log, generation, base), position, &header, &[], payload);
     bytes
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn leftovers_of_another_log() -> World {
     let generation = header(&world.fs, &path).generation;
     for relative in 2..4 {
         let at = RECORDS_POSITION + u64::from(relative) * 512;
-        let leftover = encode(stranger, generation, at, relative, &[b'x'; 480]);
+        let leftover = encode(stranger, generation, Offset(0), at, relative, &[b'x'; 480]);
         world.fs.overwrite(&path, at, &leftover).unwrap();
     }
     world
@@ -83,7 +84,7 @@ pub(crate) fn leftovers_of_an_earlier_use() -> World {
     let second = first.next().unwrap();
     for relative in 2..4 {
         let at = RECORDS_POSITION + u64::from(relative) * 512;
-        let leftover = encode(log, first, at, relative, &[b'x'; 480]);
+        let leftover = encode(log, first, Offset(0), at, relative, &[b'x'; 480]);
         world.fs.overwrite(&path, at, &leftover).unwrap();
     }
     header.generation = second;
@@ -92,7 +93,10 @@ pub(crate) fn leftovers_of_an_earlier_use() -> World {
     for (relative, (headers, payload)) in (0..).zip(&records) {
         assert!(headers.is_empty());
         let at = RECORDS_POSITION + u64::from(relative) * 512;
-        world.fs.overwrite(&path, at, &encode(log, second, at, relative, payload)).unwrap();
+        world
+            .fs
+            .overwrite(&path, at, &encode(log, second, Offset(0), at, relative, payload))
+            .unwrap();
     }
     world
 }
@@ -132,8 +136,8 @@ pub(crate) fn append_a_record_in_a_payload(world: &mut World) {
     world.open("a");
     let path = segment("a", 0);
     let in_use = header(&world.fs, &path);
-    let forged =
-        encode(in_use.in_use.unwrap().log, in_use.generation, RECORDS_POSITION, 3, &[b'x'; 480]);
+    let log = in_use.in_use.unwrap().log;
+    let forged = encode(log, in_use.generation, Offset(0), RECORDS_POSITION, 3, &[b'x'; 480]);
     let first = world.stage("a", &[512]);
     if world.dead() {
         return;

@@ -76,7 +76,7 @@ pub(crate) fn segment(bytes: &[u8], next: Option<&InUse>) -> String {
         in_use.previous_end,
         in_use.previous_millis,
         in_use.origin.name(),
-        Key::new(in_use.log, generation).0
+        Key::new(in_use.log, generation, in_use.base).0
     )
     .unwrap();
     if in_use.previous_end < in_use.base {
@@ -113,7 +113,7 @@ pub(crate) fn segment(bytes: &[u8], next: Option<&InUse>) -> String {
             return out;
         }
         leftover(&mut out, bytes, position, generation);
-        let key = Key::new(in_use.log, generation);
+        let key = Key::new(in_use.log, generation, in_use.base);
         let missing = Missing { position, relative: offset.0 - in_use.base.0 };
         let vouched = vouched(&mut out, &bytes[..end as usize], key, generation, missing)
             .max(checkpoint.map_or(0, |checkpoint| checkpoint.position));

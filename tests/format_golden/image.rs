@@ -75,9 +75,9 @@ impl Image {
     pub(crate) fn use_again(&mut self, header: &Header) {
         self.put(0, &header.encode());
         let log = header.in_use.map_or(LogId([0; 16]), |in_use| in_use.log);
-        self.key = Key::new(log, header.generation);
-        self.header = *header;
         self.base = header.in_use.map_or(0, |in_use| in_use.base.0);
+        self.key = Key::new(log, header.generation, Offset(self.base));
+        self.header = *header;
         self.next = self.base;
         self.position = RECORDS_POSITION;
         self.durable = RECORDS_POSITION;

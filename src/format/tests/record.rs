@@ -5,13 +5,14 @@ use crate::format::record::{
 };
 use crate::format::{Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW};
 use crate::planted::{self, Fault};
-use crate::types::{Generation, LogId};
+use crate::types::{Generation, LogId, Offset};
 use proptest::prelude::*;
 
 const POSITION: u64 = RECORDS_POSITION + 4_096;
+const BASE: Offset = Offset(70_000);
 
 fn key() -> Key {
-    Key::new(LOG, generation(3))
+    Key::new(LOG, generation(3), BASE)
 }
 
 fn header(headers: &[u8], payload: &[u8]) -> RecordHeader {
@@ -111,7 +112,7 @@ fn the_fields_stand_where_the_format_says() {
     assert_eq!(number(26, 6), 1_767_225_600_000);
     // The checksums as a reader with a plain CRC32 computes them.
     let seeded = |bytes: &[u8]| crc32fast::hash(&[&POSITION.to_le_bytes(), bytes].concat());
-    let plain_key = crc32fast::hash(&[&LOG.0[..], &[3, 0]].concat());
+    let plain_key = crc32fast::hash(&[&LOG.0[..], &[3, 0], &BASE.0.to_le_bytes()].concat());
     assert_eq!(number(0, 4), u64::from(seeded(&bytes[4..32]) ^ plain_key));
     assert_eq!(number(4, 4), u64::from(seeded(b"hhppp") ^ plain_key));
 }
@@ -176,7 +177,7 @@ fn nothing_leftovers_and_short_are_told_apart() {
     assert_eq!(read_here(&[0; 64]), Err(RecordError::Nothing));
     assert_eq!(read_here(&record(b"", b"")[..31]), Err(RecordError::Short(31)));
     assert_eq!(read_here(&[]), Err(RecordError::Short(0)));
-    let older = Key::new(LOG, generation(2));
+    let older = Key::new(LOG, generation(2), BASE);
     let left_over = RecordHeader { generation: generation(2), ..header(b"", b"x") };
     let bytes = encoded(older, POSITION, &left_over, b"", b"x");
     let expected = RecordError::Generation { found: 2, expected: 3 };
@@ -203,23 +204,35 @@ fn i2_a_record_of_another_log_is_invalid() {
     let mut other = LOG;
     for bit in 0..128 {
         other.0[bit / 8] ^= 1 << (bit % 8);
-        let foreign = Key::new(other, generation(3));
+        let foreign = Key::new(other, generation(3), BASE);
         let bytes = encoded(foreign, POSITION, &header(b"", b""), b"", b"");
         assert!(matches!(read_here(&bytes), Err(RecordError::HeaderCrc { .. })), "bit {bit}");
         other.0[bit / 8] ^= 1 << (bit % 8);
     }
     planted::with(Fault::CrcWithoutLogId, || {
-        let foreign = Key::new(LogId([0; 16]), generation(3));
+        let foreign = Key::new(LogId([0; 16]), generation(3), BASE);
         let bytes = encoded(foreign, POSITION, &header(b"", b""), b"", b"");
-        assert!(read(&bytes, Key::new(LOG, generation(3)), POSITION, generation(3)).is_ok());
+        assert!(read(&bytes, Key::new(LOG, generation(3), BASE), POSITION, generation(3)).is_ok());
     });
+}
+
+/// Two segments of one log may have the same generation, and records in the same places with the same relative offsets.
+#[test]
+fn i2_a_record_of_another_segment_of_the_log_is_invalid() {
+    let others = (0..64).map(|bit| BASE.0 ^ 1 << bit).chain([0, u64::MAX]);
+    for other in others {
+        let foreign = Key::new(LOG, generation(3), Offset(other));
+        let bytes = encoded(foreign, POSITION, &header(b"", b"x"), b"", b"x");
+        assert!(matches!(read_here(&bytes), Err(RecordError::HeaderCrc { .. })), "base {other}");
+        assert!(read(&bytes, foreign, POSITION, generation(3)).is_ok());
+    }
 }
 
 #[test]
 fn i2_i7_a_record_of_another_generation_is_invalid() {
     for raw in (1..=u16::MAX).filter(|&raw| raw != 3) {
         let other = RecordHeader { generation: generation(raw), ..header(b"", b"") };
-        let mut bytes = encoded(Key::new(LOG, generation(raw)), POSITION, &other, b"", b"");
+        let mut bytes = encoded(Key::new(LOG, generation(raw), BASE), POSITION, &other, b"", b"");
         let expected = RecordError::Generation { found: raw, expected: 3 };
         assert_eq!(read_here(&bytes), Err(expected));
         // Also when only its field says this generation: the key has the generation in it.
@@ -283,7 +296,7 @@ proptest! {
         payload in prop::collection::vec(any::<u8>(), 0..2_000),
         (place, raw, relative, unsynced, millis) in
             (0_u64..1 << 20, 1_u16.., any::<u32>(), any::<u32>(), 0..=MILLIS_MAX),
-        log in any::<[u8; 16]>(),
+        (log, base) in any::<([u8; 16], u64)>(),
     ) {
         let position = RECORDS_POSITION + place * RECORD_ALIGN;
         let most = (position - RECORDS_POSITION).min(WINDOW);
@@ -292,7 +305,7 @@ proptest! {
         let header = RecordHeader {
             generation, unsynced, relative, millis, ..header(&headers, &payload)
         };
-        let key = Key::new(LogId(log), generation);
+        let key = Key::new(LogId(log), generation, Offset(base));
         let bytes = encoded(key, position, &header, &headers, &payload);
         let parsed = read(&bytes, key, position, generation).unwrap();
         prop_assert_eq!(parsed.header, header);

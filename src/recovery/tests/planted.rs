@@ -127,6 +127,7 @@ fn crc_without_position() {
 fn a_payload_that_holds_records() {
     use crate::format::Key;
     use crate::format::record::{self, RecordHeader};
+    use crate::types::Offset;
     let fs = machine(1);
     let mut writer = begin(0).take(&fs);
     writer.append_all(2);
@@ -140,7 +141,14 @@ fn a_payload_that_holds_records() {
     };
     let mut inner = vec![0; 40];
     // Encoded for another place, as whoever reads the log and publishes what he read would have it.
-    record::encode(&mut inner, Key::new(LOG, generation(3)), 8192, &header, &[], &[5; 8]);
+    record::encode(
+        &mut inner,
+        Key::new(LOG, generation(3), Offset(0)),
+        8192,
+        &header,
+        &[],
+        &[5; 8],
+    );
     writer.stage(&inner.repeat(10));
     writer.write().unwrap();
     let lost = writer.begun[2];

@@ -143,7 +143,7 @@ pub(super) fn records(fs: &SimFileSystem, recovered: &Recovered) -> Vec<Seen> {
     let ends = ends.chain([next_of(recovered)]);
     for (segment, end) in recovered.segments.iter().zip(ends) {
         let file = fs.open_read(&segment.path).unwrap();
-        let key = Key::new(recovered.id.unwrap(), segment.generation);
+        let key = Key::new(recovered.id.unwrap(), segment.generation, segment.base);
         let from = (RECORDS_POSITION, segment.base);
         let mut walker =
             Walker::with_key(&*file, key, segment.generation, segment.base, from, segment.capacity);
@@ -321,7 +321,7 @@ impl Writer {
         };
         let at = self.staged.len();
         self.staged.resize(at + record::record_len(0, payload.len()) as usize, 0);
-        let key = Key::new(self.begin.log, generation);
+        let key = Key::new(self.begin.log, generation, Offset(self.begin.base));
         record::encode(&mut self.staged[at..], key, self.position, &header, &[], payload);
         self.begun.push(self.position);
         self.position += header.record_len();

@@ -198,7 +198,7 @@ fn forge(fs: &SimFileSystem, base: u64, position: u64, relative: u32) {
         millis: 1,
     };
     let mut bytes = vec![0; header.record_len() as usize];
-    let key = Key::new(OTHER, generation);
+    let key = Key::new(OTHER, generation, Offset(base));
     record::encode(&mut bytes, key, position, &header, b"", b"forged");
     fs.overwrite(path_of(base), position, &bytes).unwrap();
 }

@@ -232,3 +232,17 @@ fn nobody_reading_the_confirmations_ends_it_quietly() {
     assert_eq!(told.stderr, "");
     assert_eq!(run("read {} orders", &dir.data()).exits(0).text(), "one\n");
 }
+
+#[test]
+fn a_file_size_limit_is_an_error_and_not_a_death() {
+    let dir = Dir::new();
+    // Blocks of 512 or 1024 bytes: less than the smallest segment file either way.
+    let line = format!("ulimit -f 20; exec {} append \"$0\" a", env!("CARGO_BIN_EXE_plimsoll"));
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg(line).arg(dir.data());
+    command.stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"one\n").unwrap();
+    support::finish(child).exits(3).says(&["File too large", "not written"]);
+}

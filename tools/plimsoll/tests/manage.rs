@@ -93,3 +93,12 @@ fn deleting_wants_a_yes_and_the_right_name() {
     let told = run("delete {} orders --yes --json", &dir.data()).exits(0).json();
     assert_eq!((&told["deleted"], &told["records"]), (&json!("orders"), &json!(1)));
 }
+
+#[test]
+fn the_space_of_a_deleted_log_is_free_when_the_command_ends() {
+    let dir = Dir::new();
+    feed("append {} orders", &dir.data(), &numbered(1000)).exits(0);
+    run("delete {} orders --yes", &dir.data()).exits(0);
+    let left: Vec<_> = std::fs::read_dir(dir.data().join("trash")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -141,3 +141,155 @@ fn case_I1_a_directory_that_is_being_written_is_never_called_damaged() {
     let told = run("verify {}", &dir.data()).exits(0);
     assert!(told.text().ends_with(": clean\n"), "{}", told.text());
 }
+
+/// Something in the place of what the engine expects.
+fn plant(kind: &str, path: &std::path::Path) {
+    match kind {
+        "file" => std::fs::write(path, b"text").unwrap(),
+        "directory" => std::fs::create_dir(path).unwrap(),
+        "link" => std::os::unix::fs::symlink("/nowhere", path).unwrap(),
+        _ => {
+            nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_log_is_told_and_not_clean() {
+    let segment = "00000000000000000010.seg";
+    for (kind, name) in [
+        ("directory", segment),
+        ("link", segment),
+        ("fifo", segment),
+        ("file", "notes.txt"),
+        ("link", "notes.txt"),
+    ] {
+        let dir = Dir::new();
+        feed("append {} a/good", &dir.data(), &numbered(3)).exits(0);
+        feed("append {} odd", &dir.data(), &numbered(3)).exits(0);
+        let planted = dir.data().join("logs/odd").join(name);
+        plant(kind, &planted);
+        let path = planted.to_str().unwrap();
+        let told = run("verify {}", &dir.data()).exits(3).says(&[path]);
+        assert!(told.text().trim_end().ends_with(": foreign"), "{kind} {name}: {}", told.text());
+        run("inspect {}", &dir.data()).exits(3).says(&[path]);
+        run("append {} odd", &dir.data()).exits(3).says(&[path]);
+        run("read {} odd", &dir.data()).exits(3).says(&[path]);
+        let listed = run("logs {} --json", &dir.data()).exits(3).says(&[path]).json();
+        assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("a/good"), &json!("ok")));
+        assert_eq!((&listed[1]["name"], &listed[1]["state"]), (&json!("odd"), &json!("foreign")));
+        // The others are there.
+        assert_eq!(run("read {} a/good", &dir.data()).exits(0).text(), "0\n1\n2\n");
+    }
+}
+
+#[test]
+fn what_stands_in_the_place_of_the_directorys_own_files_is_told() {
+    for (name, kind, says) in [
+        ("LAYOUT", "directory", "is a directory, expected a file"),
+        ("LAYOUT", "link", "symbolic link"),
+        ("LOCK", "directory", "is a directory, expected a file"),
+        ("LOCK", "link", "symbolic link"),
+        ("spares", "file", "is a file, expected a directory"),
+    ] {
+        let dir = Dir::new();
+        feed("append {} a", &dir.data(), &numbered(3)).exits(0);
+        let path = dir.data().join(name);
+        if path.is_dir() {
+            std::fs::remove_dir_all(&path).unwrap();
+        } else {
+            std::fs::remove_file(&path).unwrap();
+        }
+        plant(kind, &path);
+        for line in ["verify {}", "inspect {}"] {
+            run(line, &dir.data()).exits(3).says(&[path.to_str().unwrap(), says]);
+        }
+    }
+}
+
+#[test]
+fn what_is_in_nobodys_way_is_told_and_no_failure() {
+    let dir = Dir::new();
+    feed("append {} a", &dir.data(), &numbered(3)).exits(0);
+    plant("file", &dir.data().join("notes.txt"));
+    plant("directory", &dir.data().join("lost+found"));
+    let told = run("verify {}", &dir.data()).exits(0);
+    assert!(told.text().contains("notes.txt: stray: is no file of this engine"), "{}", told.text());
+    assert!(told.text().trim_end().ends_with(": stray"), "{}", told.text());
+}
+
+#[test]
+fn missing_logs_beside_a_layout_are_told() {
+    let dir = Dir::new();
+    feed("append {} a", &dir.data(), &numbered(3)).exits(0);
+    std::fs::rename(dir.data().join("logs"), dir.path("elsewhere")).unwrap();
+    run("verify {}", &dir.data()).exits(3).says(&["logs", "is missing, though there is a LAYOUT"]);
+}
+
+#[test]
+fn a_damaged_layout_is_damage_and_a_newer_one_is_refused() {
+    let dir = Dir::new();
+    feed("append {} a", &dir.data(), &numbered(3)).exits(0);
+    let path = dir.data().join("LAYOUT");
+    let good = std::fs::read_to_string(&path).unwrap();
+    damage(&path, good.len() - 3);
+    for line in ["verify {}", "inspect {}", "logs {}", "read {} a", "repair {}"] {
+        run(line, &dir.data()).exits(1);
+    }
+    let body = "plimsoll layout 2\nsomething else\n";
+    let newer = format!("{body}crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
+    std::fs::write(&path, &newer).unwrap();
+    for line in ["verify {}", "logs {}", "read {} a", "repair {}", "repair {} --yes"] {
+        run(line, &dir.data()).exits(3).says(&["LAYOUT", "layout 2"]);
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
+}
+
+#[test]
+fn a_recovery_that_was_cut_off_is_shown() {
+    let dir = Dir::new();
+    feed("append {} a", &dir.data(), &numbered(3)).exits(0);
+    let file = &segments(&dir.data(), "a")[0];
+    let told = run("inspect {}", file).exits(0);
+    assert!(!told.text().contains("a recovery was under way"), "{}", told.text());
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[512..520].copy_from_slice(b"PLIMSETL");
+    std::fs::write(file, bytes).unwrap();
+    let told = run("inspect {}", file).exits(0);
+    assert!(told.text().contains("a recovery was under way"), "{}", told.text());
+    assert_eq!(run("inspect {} --json", file).json()["recovery_under_way"], true);
+}
+
+#[test]
+fn another_logs_header_over_a_logs_only_file_is_damage() {
+    let dir = Dir::new();
+    feed("append {} a", &dir.data(), &numbered(3)).exits(0);
+    feed("append {} b", &dir.data(), &numbered(3)).exits(0);
+    let (a, b) = (&segments(&dir.data(), "a")[0], &segments(&dir.data(), "b")[0]);
+    let mut bytes = std::fs::read(a).unwrap();
+    bytes[..4096].copy_from_slice(&std::fs::read(b).unwrap()[..4096]);
+    std::fs::write(a, bytes).unwrap();
+    let path = a.to_str().unwrap();
+    // Verifying finds the copied header in two places besides.
+    run("verify {}", &dir.data()).exits(1).says(&[path]);
+    for line in ["logs {}", "read {} a"] {
+        run(line, &dir.data()).exits(1).says(&[path, "8192"]);
+    }
+    feed("append {} a", &dir.data(), b"more\n").exits(1).says(&[path, "8192"]);
+    run("inspect {}", a).exits(1).says(&[path, "8192"]);
+}
+
+#[test]
+fn a_last_segment_cut_below_its_header_is_damage_and_stays() {
+    let dir = Dir::new();
+    let data = filled(&dir);
+    let files = segments(&data, "long");
+    let last = files.last().unwrap();
+    std::fs::OpenOptions::new().write(true).open(last).unwrap().set_len(165).unwrap();
+    let path = last.to_str().unwrap();
+    for line in ["verify {}", "logs {}", "read {} long"] {
+        run(line, &data).exits(1).says(&[path]);
+    }
+    feed("append {} long", &data, b"more\n").exits(1).says(&[path]);
+    assert_eq!(std::fs::metadata(last).unwrap().len(), 165);
+}

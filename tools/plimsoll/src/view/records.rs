@@ -219,7 +219,7 @@ fn open(view: &View, segment: &SegmentInfo, next: Offset) -> Result<Open, NoReco
         Err(error) => return Err(disk("open", segment, error)),
     };
     let Some(log) = view.look.id else { return Err(gone(view, next)) };
-    let (key, generation) = (Key::new(log, segment.generation), segment.generation);
+    let (key, generation) = (Key::new(log, segment.generation, segment.base), segment.generation);
     let start = (RECORDS_POSITION, segment.base);
     let end = view.end_position(segment);
     let walker = Walker::with_key(Arc::clone(&file), key, generation, segment.base, start, end);
