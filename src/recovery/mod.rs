@@ -36,6 +36,7 @@ pub use error::RecoverError;
 pub(crate) use look::{Judged, judge};
 pub use look::{Look, Trailing, TrailingFate, look};
 pub use restore::recover;
+pub(crate) use tail::misplaced;
 pub use tail::{Boundary, TailFacts};
 pub use verify::{SegmentCheck, check_segment};
 

@@ -5,6 +5,7 @@ use super::beyond::{self, Beyond, Search};
 use super::decide::{self, StopFacts, StopVerdict};
 use super::error::RecoverError;
 use crate::format::checkpoint::Checkpoint;
+use crate::format::header::Header;
 use crate::format::record::{HEADER_LEN, RecordError};
 use crate::format::{
     BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SETTLING, SETTLING_POSITION, WINDOW,
@@ -124,6 +125,21 @@ fn read_checkpoint(
         CHECKPOINT_POSITION,
     ))?;
     Ok(Checkpoint::parse(&block[..read]))
+}
+
+/// Why the valid header of a file in which no record of its own stands is not the one that was written there, if it is
+/// not. For whoever judges a file without walking its tail.
+pub(crate) fn misplaced(
+    file: &dyn File,
+    header: &Header,
+    limit: u64,
+) -> io::Result<Option<&'static str>> {
+    let Some(in_use) = header.in_use else { return Ok(None) };
+    let mut block = [0; BLOCK_LEN];
+    let read = file.read_at(CHECKPOINT_POSITION, &mut block)?;
+    let checkpoint = Checkpoint::parse(&block[..read]);
+    let own = (Key::new(in_use.log, header.generation, in_use.base), header.generation);
+    misplaced_header(file, own, checkpoint, in_use.log, limit, &mut 0)
 }
 
 /// Why the header of a file without a record of its own is not the one that was written there, if it is not.

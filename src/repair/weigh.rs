@@ -13,7 +13,7 @@ use crate::fs::{File, FileSystem};
 use crate::inspect::cursor::{Cursor, Frame};
 use crate::inspect::pieces::{Pieces, take_apart};
 use crate::inspect::window::Window;
-use crate::recovery::{Judged, Verdict};
+use crate::recovery::{Judged, Verdict, misplaced};
 use crate::types::{LogId, Offset, SizeClass};
 use std::io;
 use std::path::PathBuf;
@@ -75,20 +75,34 @@ pub(super) fn weigh(
                 let frame = Frame { key, generation: header.generation };
                 let found = read(&file, frame, header.capacity)?;
                 let vouched = vouched(&file, &header, &found)?;
-                let (lost_header, carry) = (false, false);
-                let path = path.clone();
-                Fate::Own(Box::new(Own {
-                    name,
-                    path,
-                    header,
-                    in_use,
-                    lost_header,
-                    carry,
-                    frame,
-                    found,
-                    vouched,
-                    len,
-                }))
+                let empty = found.pieces.iter().all(|piece| piece.count == 0);
+                let other = if empty {
+                    misplaced(&*file, &header, header.capacity.min(len))?
+                } else {
+                    None
+                };
+                if let Some(reason) = other {
+                    // A start refuses the log for it, and whose the records are nothing here proves.
+                    say(plan, &path, Some(RECORDS_POSITION), Some(name), reason.to_owned());
+                    Fate::Drop {
+                        reason: "its header is not the one that was written there".to_owned(),
+                    }
+                } else {
+                    let (lost_header, carry) = (false, false);
+                    let path = path.clone();
+                    Fate::Own(Box::new(Own {
+                        name,
+                        path,
+                        header,
+                        in_use,
+                        lost_header,
+                        carry,
+                        frame,
+                        found,
+                        vouched,
+                        len,
+                    }))
+                }
             }
             None => Fate::Leave,
         },
