@@ -207,3 +207,43 @@ fn i4_a_block_of_another_segment_at_the_same_place_is_damage() {
         assert!(matches!(read, Err(ReadError::Damaged(_))), "record {within} of the block");
     }
 }
+
+/// There is no index file: where records stand is found from the segment. What could disagree with it is the checkpoint.
+#[test]
+#[allow(non_snake_case)]
+fn case_B5_a_checkpoint_that_is_missing_torn_or_of_elsewhere_loses_nothing() {
+    use plimsoll::format::checkpoint::Checkpoint;
+    use plimsoll::format::header::Header;
+    use plimsoll::types::Generation;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("logs/b5/00000000000000000000.seg");
+    let mut expected = Vec::new();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("b5"), LogOptions::default()).unwrap();
+    for number in 0..60 {
+        log.publish(WriteClass::Publish, &[NewRecord::new(&payload(number))]).unwrap();
+        expected.push((number, payload(number)));
+    }
+    drop(log);
+    node.close().unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let header = Header::parse(&whole).unwrap();
+    let good = Checkpoint::parse(&whole[4096..8192]).unwrap();
+    assert_eq!(good.next, Offset(60), "closing left one");
+    let next_use = Checkpoint { generation: Generation::new(2).unwrap(), ..good };
+    let too_far = Checkpoint { position: header.capacity + 8, next: Offset(999), ..good };
+    let mut torn = good.encode();
+    torn[100..512].fill(0);
+    for block in [[0; 4096], [0xff; 4096], torn, next_use.encode(), too_far.encode()] {
+        let mut bytes = whole.clone();
+        bytes[4096..8192].copy_from_slice(&block);
+        std::fs::write(&file, bytes).unwrap();
+        let node = small_node(dir.path());
+        let log = node.open_log(&name("b5"), LogOptions::default()).unwrap();
+        assert!(log.stopped().is_none());
+        assert_eq!(read_all(&log, Offset::ZERO), expected);
+        assert_eq!(read_all(&log, Offset(41)), expected[41..]);
+        drop(log);
+        node.close().unwrap();
+    }
+}
