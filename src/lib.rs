@@ -61,4 +61,5 @@ pub use log::{
     Ticket, Truncated,
 };
 pub use node::{Node, NodeBuilder, NodeOptions};
+pub use pool::{Allowance, PoolOptions};
 pub use types::{LogName, Offset, WriteClass};

@@ -121,6 +121,42 @@ impl fmt::Display for SizeClass {
     }
 }
 
+/// A share of a whole, to a millionth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fraction(u32);
+
+impl Fraction {
+    /// So many hundredths.
+    #[must_use]
+    pub const fn percent(percent: u32) -> Self {
+        Self::millionths(percent.saturating_mul(10_000))
+    }
+
+    /// So many millionths.
+    #[must_use]
+    pub const fn millionths(millionths: u32) -> Self {
+        Self(millionths)
+    }
+
+    /// Its share of `whole`, rounded down.
+    #[must_use]
+    pub const fn of(self, whole: u64) -> u64 {
+        let share = whole as u128 * self.0 as u128 / 1_000_000;
+        if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
+    }
+}
+
+impl fmt::Display for Fraction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 / 10_000)?;
+        let rest = self.0 % 10_000;
+        if rest > 0 {
+            write!(f, ".{}", format!("{rest:04}").trim_end_matches('0'))?;
+        }
+        f.write_str("%")
+    }
+}
+
 /// What a write is for. Pressure slows and refuses [`WriteClass::Publish`] first and never stops what frees space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteClass {

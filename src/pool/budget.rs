@@ -1,0 +1,250 @@
+//! How many spares a device may hold, and which of them: arithmetic over plain numbers, so that every case can be tried.
+
+use crate::error::OpenError;
+use crate::format::layout::ClassSizes;
+use crate::types::{Fraction, SizeClass};
+
+/// Settings of the spare pool. They can be changed while the node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolOptions {
+    /// The share of a device that spares may take; 2% by default.
+    pub budget: Fraction,
+    /// The most bytes that spares of one device may take, whatever the share is; 1 GiB by default.
+    pub budget_cap: u64,
+    /// How many spares of a class that is in use the worker makes ahead, within the budget; 2 by default, 0 for none.
+    pub prepared: usize,
+    /// Bytes of a device kept back in tiny files, outside the budget, for acknowledgements, coordination and recovery
+    /// when nothing else is to be had; 16 MiB by default, 0 for none.
+    pub kept_back: u64,
+    /// The largest share of a device that is kept back; 5% by default.
+    pub kept_back_share: Fraction,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            budget: Fraction::percent(2),
+            budget_cap: 1 << 30,
+            prepared: 2,
+            kept_back: 16 << 20,
+            kept_back_share: Fraction::percent(5),
+        }
+    }
+}
+
+/// What spares may take of one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes of spares that may be released at any time.
+    pub budget: u64,
+    /// Bytes in tiny files that are kept back beside them.
+    pub kept_back: u64,
+}
+
+impl PoolOptions {
+    /// For a log that has a node to itself: nothing is kept back, as nobody else needs it.
+    #[must_use]
+    pub fn private() -> Self {
+        Self { kept_back: 0, ..Self::default() }
+    }
+
+    /// What a device of `total` bytes may hold.
+    #[must_use]
+    pub fn allowance(&self, total: u64) -> Allowance {
+        Allowance {
+            budget: self.budget.of(total).min(self.budget_cap),
+            kept_back: self.kept_back_share.of(total).min(self.kept_back),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let whole = Fraction::percent(100);
+        let too_much = |field| OpenError::Setting { field, reason: "at most 100% is there".into() };
+        if self.budget > whole {
+            return Err(too_much("pool.budget"));
+        }
+        if self.kept_back_share > whole {
+            return Err(too_much("pool.kept_back_share"));
+        }
+        Ok(())
+    }
+}
+
+/// How many files there are of each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) tiny: u64,
+    pub(crate) small: u64,
+    pub(crate) main: u64,
+}
+
+impl Counts {
+    pub(crate) fn of(&self, class: SizeClass) -> u64 {
+        match class {
+            SizeClass::Tiny => self.tiny,
+            SizeClass::Small => self.small,
+            SizeClass::Main => self.main,
+        }
+    }
+
+    pub(crate) fn of_mut(&mut self, class: SizeClass) -> &mut u64 {
+        match class {
+            SizeClass::Tiny => &mut self.tiny,
+            SizeClass::Small => &mut self.small,
+            SizeClass::Main => &mut self.main,
+        }
+    }
+}
+
+/// One data directory's spares, and what its device leaves for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holding {
+    pub(crate) sizes: ClassSizes,
+    /// All spares, those not yet stamped and those being made included.
+    pub(crate) held: Counts,
+    /// How many of each class the worker is to have ready.
+    pub(crate) wanted: Counts,
+    /// Tiny files that are kept back first.
+    pub(crate) kept_back: u64,
+    /// Bytes of the device's budget that no other directory's spares take.
+    pub(crate) budget: u64,
+}
+
+impl Holding {
+    /// Files of a class that count against the budget: the first tiny ones are kept back and do not.
+    pub(crate) fn counted(&self, class: SizeClass) -> u64 {
+        let held = self.held.of(class);
+        if class == SizeClass::Tiny { held.saturating_sub(self.kept_back) } else { held }
+    }
+
+    /// Bytes that count against the budget.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        SizeClass::ALL.iter().map(|&class| self.counted(class) * self.sizes.of(class)).sum()
+    }
+
+    /// Tiny files missing from those that are kept back.
+    pub(crate) fn kept_back_missing(&self) -> u64 {
+        self.kept_back.saturating_sub(self.held.tiny)
+    }
+
+    /// Whether one more file of `class` is kept.
+    ///
+    /// Room is left for the smaller classes' share: a few large files would else take all of the budget, and every new
+    /// log, which begins with a tiny file, would wait for one to be made.
+    pub(crate) fn keeps(&self, class: SizeClass) -> bool {
+        if class == SizeClass::Tiny && self.kept_back_missing() > 0 {
+            return true;
+        }
+        let smaller = SizeClass::ALL.iter().filter(|&&smaller| smaller < class);
+        let owed: u64 = smaller
+            .map(|&smaller| {
+                let missing = self.wanted.of(smaller).saturating_sub(self.counted(smaller));
+                missing * self.sizes.of(smaller)
+            })
+            .sum();
+        self.counted_bytes() + self.sizes.of(class) + owed <= self.budget
+    }
+
+    /// The class of which a file is deleted, as there are more than the budget allows: the largest first.
+    pub(crate) fn over(&self) -> Option<SizeClass> {
+        let over = self.counted_bytes() > self.budget;
+        SizeClass::ALL.into_iter().rev().find(|&class| over && self.counted(class) > 0)
+    }
+
+    /// The class of which the worker makes a file ahead: what is kept back first, then the smallest.
+    pub(crate) fn to_make(&self) -> Option<SizeClass> {
+        if self.kept_back_missing() > 0 {
+            return Some(SizeClass::Tiny);
+        }
+        let short = |class: &SizeClass| {
+            self.counted(*class) < self.wanted.of(*class) && self.keeps(*class)
+        };
+        SizeClass::ALL.into_iter().find(short)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: ClassSizes = ClassSizes { tiny: 100, small: 1_000, main: 10_000 };
+
+    fn holding(held: [u64; 3], budget: u64) -> Holding {
+        let [tiny, small, main] = held;
+        Holding {
+            sizes: SIZES,
+            held: Counts { tiny, small, main },
+            wanted: Counts { tiny: 1, small: 1, main: 1 },
+            kept_back: 4,
+            budget,
+        }
+    }
+
+    #[test]
+    fn the_smaller_of_share_and_cap_counts() {
+        let options = PoolOptions::default();
+        let of = |total| options.allowance(total);
+        assert_eq!(of(100 << 30), Allowance { budget: 1 << 30, kept_back: 16 << 20 });
+        assert_eq!(of(1 << 30).budget, (1 << 30) / 50);
+        assert_eq!(of(64 << 20).kept_back, (64 << 20) / 20);
+        assert_eq!(of(0), Allowance::default());
+        assert_eq!(PoolOptions::private().allowance(1 << 40).kept_back, 0);
+    }
+
+    #[test]
+    fn more_than_all_of_a_device_is_refused() {
+        let mut options = PoolOptions::default();
+        assert!(options.check().is_ok());
+        options.kept_back_share = Fraction::percent(101);
+        assert!(options.check().is_err());
+    }
+
+    #[test]
+    fn kept_back_files_are_outside_the_budget_and_filled_first() {
+        let none = holding([0, 0, 0], 0);
+        assert!(none.keeps(SizeClass::Tiny), "kept back whatever the budget is");
+        assert!(!none.keeps(SizeClass::Main));
+        assert_eq!(none.to_make(), Some(SizeClass::Tiny));
+        let full = holding([4, 0, 0], 0);
+        assert_eq!(full.counted_bytes(), 0);
+        assert!(!full.keeps(SizeClass::Tiny));
+        assert_eq!((full.to_make(), full.over()), (None, None));
+    }
+
+    #[test]
+    fn large_files_leave_room_for_the_share_of_small_ones() {
+        // 10,000 + 1,000 + 100 are just enough for one of each.
+        assert!(holding([4, 0, 0], 11_100).keeps(SizeClass::Main));
+        assert!(!holding([4, 0, 0], 11_099).keeps(SizeClass::Main));
+        assert!(holding([4, 0, 1], 11_100).keeps(SizeClass::Tiny));
+        assert!(holding([5, 1, 0], 11_100).keeps(SizeClass::Main));
+        assert!(!holding([5, 1, 1], 11_100).keeps(SizeClass::Tiny));
+    }
+
+    #[test]
+    fn above_the_budget_the_largest_goes_first_and_never_what_is_kept_back() {
+        assert_eq!(holding([5, 1, 1], 11_100).over(), None);
+        assert_eq!(holding([5, 1, 1], 11_099).over(), Some(SizeClass::Main));
+        assert_eq!(holding([5, 1, 0], 0).over(), Some(SizeClass::Small));
+        assert_eq!(holding([5, 0, 0], 0).over(), Some(SizeClass::Tiny));
+        assert_eq!(holding([4, 0, 0], 0).over(), None);
+    }
+
+    #[test]
+    fn releasing_what_is_over_and_keeping_what_fits_never_contradict() {
+        for budget in (0..30_000).step_by(50) {
+            for held in 0..512 {
+                let now = holding([held % 8, held / 8 % 8, held / 64], budget);
+                for class in SizeClass::ALL {
+                    let mut after = now;
+                    *after.held.of_mut(class) += 1;
+                    assert!(!now.keeps(class) || now.over().is_some() || after.over().is_none());
+                }
+                if let Some(class) = now.to_make() {
+                    assert!(now.keeps(class));
+                }
+            }
+        }
+    }
+}
