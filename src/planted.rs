@@ -42,6 +42,13 @@ pub enum Fault {
     ReopenedWithoutSpares,
     CheckpointAheadOfSync,
     DataDirNotSynced,
+    StampedBeforeNamesAreSynced,
+    FailedFileReused,
+    SparesNotStampedAtStart,
+    StampNotSynced,
+    StampedWithSameGeneration,
+    StampedAtStartBeforeNamesAreSynced,
+    GenerationWraps,
 }
 
 impl Fault {
@@ -80,6 +87,13 @@ impl Fault {
         Self::ReopenedWithoutSpares,
         Self::CheckpointAheadOfSync,
         Self::DataDirNotSynced,
+        Self::StampedBeforeNamesAreSynced,
+        Self::FailedFileReused,
+        Self::SparesNotStampedAtStart,
+        Self::StampNotSynced,
+        Self::StampedWithSameGeneration,
+        Self::StampedAtStartBeforeNamesAreSynced,
+        Self::GenerationWraps,
     ];
 }
 

@@ -140,9 +140,9 @@ impl Fraction {
 
     /// Its share of `whole`, rounded down.
     #[must_use]
-    pub const fn of(self, whole: u64) -> u64 {
-        let share = whole as u128 * self.0 as u128 / 1_000_000;
-        if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
+    pub fn of(self, whole: u64) -> u64 {
+        let share = u128::from(whole) * u128::from(self.0) / 1_000_000;
+        u64::try_from(share).unwrap_or(u64::MAX)
     }
 }
 
@@ -170,6 +170,15 @@ pub enum WriteClass {
     Coordination,
     /// Recovery and healing.
     Recovery,
+}
+
+impl WriteClass {
+    /// Whether it may begin a file that is kept back: what frees space, and what keeps the node going, while nothing else
+    /// is to be had.
+    #[must_use]
+    pub const fn may_use_kept_back(self) -> bool {
+        matches!(self, Self::Acknowledge | Self::Coordination | Self::Recovery)
+    }
 }
 
 /// The name of a log: parts of `A-Z a-z 0-9 . _ -` joined by `/`, 1 to 200 bytes in all; no part is empty, starts with

@@ -12,8 +12,8 @@ use plimsoll::format::record::{self, RecordHeader};
 use plimsoll::format::{Key, RECORDS_POSITION};
 use plimsoll::fs::{FileSystem, OsFileSystem};
 use plimsoll::recovery::{Context, RecoverError, Recovered, Tail, look, recover};
-use plimsoll::segment::{Reuse, SegmentSource, Spare};
-use plimsoll::types::{Generation, LogId, Offset, SizeClass, WriteClass};
+use plimsoll::segment::{GivenUp, Reuse, SegmentSource, Spare, Want};
+use plimsoll::types::{Generation, LogId, Offset, SizeClass};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,14 +32,18 @@ impl SegmentSource for Deletes {
         &self.0
     }
 
-    fn take(&self, _: SizeClass, _: WriteClass) -> io::Result<Spare> {
+    fn take(&self, _: &Want<'_>) -> io::Result<Spare> {
         Err(io::Error::from_raw_os_error(libc::ENOSPC))
     }
 
     fn give_back(&self, _: Spare) {}
 
-    fn give_up(&self, path: &Path, _: Reuse) -> io::Result<()> {
-        OsFileSystem.remove_file(path)
+    fn cannot_rename_into(&self, _: &Path) {}
+
+    fn given_up(&self, _: GivenUp) {}
+
+    fn give_up(&self, path: &Path, _: Reuse) -> io::Result<GivenUp> {
+        OsFileSystem.remove_file(path).map(|()| GivenUp::DELETED)
     }
 }
 

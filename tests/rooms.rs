@@ -36,6 +36,8 @@ const TABLE: &[(&str, &[&str])] = &[
             "segment::SegmentSource",
             "segment::Spare",
             "segment::Reuse",
+            "segment::Want",
+            "segment::GivenUp",
         ],
     ),
     // Of the disk, only how much is free.

@@ -229,6 +229,9 @@ impl Shared {
                 error.raw_os_error(),
                 Some(libc::ENOSPC | libc::EDQUOT | libc::EXDEV | libc::EROFS | libc::EACCES)
             );
+            if error.raw_os_error() == Some(libc::EXDEV) {
+                self.source.cannot_rename_into(&self.dir);
+            }
             let error = DiskError::new("rename a spare to", path, error);
             return Err(if refused { Failed::untouched(error) } else { Failed::named(error) });
         }

@@ -7,7 +7,7 @@ use crate::error::{DiskError, Stopped};
 use crate::format::header::Origin;
 use crate::format::name::segment_file;
 use crate::planted::{self, Fault};
-use crate::segment::{Access, Spare, install};
+use crate::segment::{Access, Spare, Want, install};
 use crate::types::WriteClass;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -53,7 +53,13 @@ impl Shared {
         let Some(failed) = state.to_heal.clone() else { return state };
         state.status = Status::Healing;
         drop(state);
-        let spare = match self.source.take(failed.class, WriteClass::Recovery) {
+        let want = Want {
+            class: failed.class,
+            room: 0,
+            purpose: WriteClass::Recovery,
+            dir: self.dir.as_path(),
+        };
+        let spare = match self.source.take(&want) {
             Ok(spare) => spare,
             Err(error) => {
                 // The log is not failed: it waits for a file, and says so to whoever appends.

@@ -140,7 +140,7 @@ impl State {
             in_flight: 0,
             reserved: std::collections::VecDeque::new(),
             opening: None,
-            wanted: Vec::new(),
+            wanted: None,
             prepares: 0,
             prepare_error: None,
             to_heal: None,

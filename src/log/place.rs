@@ -31,24 +31,54 @@ impl Ladder {
     }
 }
 
-/// The classes of the new files that records of these lengths need, in order. `active` is the class of the last file and
-/// the bytes that it has left.
-pub(crate) fn files_needed(
+/// A file that a batch lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    /// Its place among the reserved ones; what is reserved from there on does not serve.
+    pub(crate) at: usize,
+    /// The class that the log is at.
+    pub(crate) class: SizeClass,
+    /// Bytes of records that it must hold at least.
+    pub(crate) room: u64,
+}
+
+/// How records of some lengths lie in the last file and in reserved ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// They fit, and begin so many of the reserved files.
+    Begins(usize),
+    /// They do not.
+    Lacks(Missing),
+}
+
+/// Lays out records of these lengths. `active` is the class of the last file and the bytes that it has left; `reserved`
+/// the classes of the files that are ready, in order, and the bytes for records that each has.
+///
+/// A reserved file need not be of the class that the log is at: with a full disk it may be smaller, and after a batch
+/// that was not staged larger.
+pub(crate) fn fit(
     ladder: &Ladder,
     active: Option<(SizeClass, u64)>,
+    reserved: impl IntoIterator<Item = (SizeClass, u64)>,
     lens: impl IntoIterator<Item = u64>,
-) -> Vec<SizeClass> {
-    let mut needed = Vec::new();
+) -> Fit {
+    let mut reserved = reserved.into_iter();
+    let mut begun = 0;
     let (mut class, mut left) = active.map_or((None, 0), |(class, left)| (Some(class), left));
     for len in lens {
         if len > left {
-            let next = ladder.next(class, len);
-            needed.push(next);
-            (class, left) = (Some(next), ladder.sizes.room(next));
+            match reserved.next() {
+                Some((next, room)) if room >= len => (class, left) = (Some(next), room),
+                _ => {
+                    let class = ladder.next(class, len);
+                    return Fit::Lacks(Missing { at: begun, class, room: len });
+                }
+            }
+            begun += 1;
         }
         left -= len;
     }
-    needed
+    Fit::Begins(begun)
 }
 
 #[cfg(test)]
@@ -57,6 +87,28 @@ mod tests {
 
     const LADDER: Ladder =
         Ladder { sizes: ClassSizes { tiny: 16384, small: 65536, main: 524_288 }, small: false };
+
+    /// The classes of the files that records need, if each is to be had as it is asked for.
+    fn files_needed(
+        ladder: &Ladder,
+        active: Option<(SizeClass, u64)>,
+        lens: impl IntoIterator<Item = u64> + Clone,
+    ) -> Vec<SizeClass> {
+        let mut had = Vec::new();
+        loop {
+            let reserved = had.iter().map(|&class| (class, ladder.sizes.room(class)));
+            match fit(ladder, active, reserved, lens.clone()) {
+                Fit::Begins(begun) => {
+                    assert_eq!(begun, had.len());
+                    return had;
+                }
+                Fit::Lacks(missing) => {
+                    assert_eq!(missing.at, had.len());
+                    had.push(missing.class);
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_log_starts_tiny_then_small_then_main() {
@@ -88,5 +140,16 @@ mod tests {
             files_needed(&LADDER, Some((SizeClass::Main, 64)), [32, 32, 32]),
             [SizeClass::Main]
         );
+    }
+
+    #[test]
+    fn a_reserved_file_of_another_class_serves_if_it_holds_the_record() {
+        let tiny = (SizeClass::Tiny, 8192);
+        assert_eq!(fit(&LADDER, Some((SizeClass::Main, 0)), [tiny], [8192]), Fit::Begins(1));
+        let lacks = Missing { at: 0, class: SizeClass::Main, room: 8200 };
+        assert_eq!(fit(&LADDER, Some((SizeClass::Main, 0)), [tiny], [8200]), Fit::Lacks(lacks));
+        // Behind the small file that it got, a log begins its way up again.
+        let lacks = Missing { at: 1, class: SizeClass::Small, room: 8 };
+        assert_eq!(fit(&LADDER, Some((SizeClass::Main, 0)), [tiny], [8192, 8]), Fit::Lacks(lacks));
     }
 }

@@ -34,6 +34,9 @@ impl Shared {
             return Err(Failed::untouched(DiskError::new("write and sync", &spare.path, error)));
         }
         if let Err(error) = self.fs.rename(&spare.path, &segment.path) {
+            if error.raw_os_error() == Some(libc::EXDEV) {
+                self.source.cannot_rename_into(&self.dir);
+            }
             let error_of = |error| DiskError::new("rename a spare to", &segment.path, error);
             // A rename that failed may have been done all the same, and this one would show the records.
             if self.is_missing(&spare) {
@@ -65,7 +68,8 @@ impl Shared {
 
     /// It carries a log's header, or part of one: no spare any more.
     fn delete_spare(&self, spare: &Spare) {
-        if let Err(error) = self.source.give_up(&spare.path, Reuse::Never) {
+        let deleted = self.source.give_up(&spare.path, Reuse::Never);
+        if let Err(error) = deleted.map(|gone| self.source.given_up(gone)) {
             tracing::debug!(path = %spare.path.display(), %error, "stays until the next start");
         }
     }

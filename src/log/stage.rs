@@ -1,7 +1,7 @@
 //! Staging: offsets are assigned and records encoded into the buffers that commits write.
 
 use super::buffer::Buffer;
-use super::place::files_needed;
+use super::place::{Fit, Missing, fit};
 use super::state::{Active, Segment, State, Status};
 use super::{NewRecord, Shared, Ticket};
 use crate::error::{AppendError, DiskContext, DiskError, Stopped};
@@ -11,8 +11,9 @@ use crate::format::record::{self, RecordHeader, record_len};
 use crate::format::{BLOCK_LEN, Key, RECORDS_POSITION, WINDOW};
 use crate::permit::Permit;
 use crate::planted::{self, Fault};
-use crate::segment::{Access, Spare};
+use crate::segment::{Access, Spare, Want};
 use crate::types::{LogId, Offset, SizeClass, WriteClass};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -23,8 +24,8 @@ pub(super) enum Need {
     Nothing,
     /// More bytes are under way than the window allows: commit first.
     Room,
-    /// These files, in this order.
-    Files(Vec<SizeClass>),
+    /// A file.
+    File(Missing),
     /// The block that the next record begins in must be read from the file.
     Tail,
     /// Someone is healing the log.
@@ -81,7 +82,7 @@ impl Shared {
             self.gathered.notify_one();
         }
         loop {
-            match self.need(&state, &batch)? {
+            match self.need(&state, &batch, permit.class())? {
                 Need::Nothing => return self.stage(&mut state, &batch),
                 Need::Room if state.leader => {
                     state.want_room += 1;
@@ -104,9 +105,9 @@ impl Shared {
                         return Err(self.no_file_error(&state));
                     }
                 }
-                Need::Files(classes) => {
+                Need::File(missing) => {
                     drop(state);
-                    self.reserve(&classes, permit.class())?;
+                    self.reserve(missing, permit.class())?;
                     state = self.lock();
                 }
                 Need::Tail => state = self.load_tail(state)?,
@@ -123,7 +124,7 @@ impl Shared {
     ) -> Result<Ticket, AppendError> {
         let batch = self.admit(permit, records)?;
         let mut state = self.lock();
-        let need = self.need(&state, &batch)?;
+        let need = self.need(&state, &batch, permit.class())?;
         if let Need::Nothing = need {
             return self.stage(&mut state, &batch);
         }
@@ -132,8 +133,8 @@ impl Shared {
         }
         match need {
             Need::Room => self.schedule_commit(&mut state),
-            Need::Files(classes) => {
-                state.wanted = classes;
+            Need::File(missing) => {
+                state.wanted = Some((missing, permit.class()));
                 self.schedule_prepare(&mut state);
             }
             Need::Tail | Need::Heal => self.schedule_prepare(&mut state),
@@ -152,7 +153,12 @@ impl Shared {
         Batch::check(records, self.record_max)
     }
 
-    fn need(&self, state: &State, batch: &Batch<'_>) -> Result<Need, AppendError> {
+    fn need(
+        &self,
+        state: &State,
+        batch: &Batch<'_>,
+        purpose: WriteClass,
+    ) -> Result<Need, AppendError> {
         match &state.status {
             Status::Open => {}
             Status::Healing => return Ok(Need::Healing),
@@ -165,11 +171,9 @@ impl Shared {
             return Ok(Need::Room);
         }
         let left = state.space_left();
-        let needed = files_needed(&self.ladder, left, batch.lens.iter().copied());
-        let had = state.reserved.iter().map(|spare| spare.class);
-        if needed.len() > state.reserved.len() || !needed.iter().copied().eq(had.take(needed.len()))
-        {
-            return Ok(Need::Files(needed));
+        let usable = usable(&state.reserved, purpose);
+        if let Fit::Lacks(missing) = fit(&self.ladder, left, usable, batch.lens.iter().copied()) {
+            return Ok(Need::File(missing));
         }
         // With a new file for the first record the old one's tail is not needed.
         let stays =
@@ -179,12 +183,8 @@ impl Shared {
         Ok(if stays && tail_missing { Need::Tail } else { Need::Nothing })
     }
 
-    /// Takes the files that a batch needs before its first record is staged (I9). Blocks on the disk.
-    pub(super) fn reserve(
-        &self,
-        classes: &[SizeClass],
-        purpose: WriteClass,
-    ) -> Result<(), AppendError> {
+    /// Takes a file that a batch lacks, before its first record is staged (I9). Blocks on the disk.
+    pub(super) fn reserve(&self, missing: Missing, purpose: WriteClass) -> Result<(), AppendError> {
         let _one_at_a_time = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
         // Held on while a file is made in the directory, which a close would else leave to others.
         let Some(_lock) = self.lock().lock.clone() else {
@@ -195,29 +195,27 @@ impl Shared {
             self.fs.random(&mut id).disk("make an identity for", &self.dir)?;
             self.lock().id = Some(LogId(id));
         }
-        for (at, &class) in classes.iter().enumerate() {
-            let had = self.lock().reserved.get(at).map(|spare| spare.class);
-            if had == Some(class) {
-                continue;
-            }
-            let spare = self.source.take(class, purpose);
-            let spare = spare.disk("take a segment file for", &self.dir)?;
-            let mut state = self.lock();
-            if let Status::Stopped(why) = &state.status {
-                let why = why.clone();
-                drop(state);
-                self.source.give_back(spare);
-                return Err(why.into());
-            }
-            // Of another class, for a batch that did not come: the file goes back.
-            let unfit: Vec<Spare> = {
-                let keep = at.min(state.reserved.len());
-                state.reserved.drain(keep..).collect()
-            };
-            state.reserved.push_back(spare);
-            drop(state);
-            unfit.into_iter().for_each(|spare| self.source.give_back(spare));
+        // Somebody else may have taken it meanwhile.
+        let had = usable(&self.lock().reserved, purpose).nth(missing.at);
+        if had.is_some_and(|(_, room)| room >= missing.room) {
+            return Ok(());
         }
+        let want =
+            Want { class: missing.class, room: missing.room, purpose, dir: self.dir.as_path() };
+        let spare = self.source.take(&want).disk("take a segment file for", &self.dir)?;
+        let mut state = self.lock();
+        if let Status::Stopped(why) = &state.status {
+            let why = why.clone();
+            drop(state);
+            self.source.give_back(spare);
+            return Err(why.into());
+        }
+        // What is reserved from there on is too small, or not for this purpose, and files are begun in order.
+        let keep = missing.at.min(state.reserved.len());
+        let unfit: Vec<Spare> = state.reserved.drain(keep..).collect();
+        state.reserved.push_back(spare);
+        drop(state);
+        unfit.into_iter().for_each(|spare| self.source.give_back(spare));
         Ok(())
     }
 
@@ -279,7 +277,12 @@ impl Shared {
         // The tail block's image comes before the batch, and a commit pads its last block.
         let more = usize::try_from(batch.total).map_err(|_| refused())? + 2 * BLOCK_LEN;
         let left = state.space_left();
-        let begins = files_needed(&self.ladder, left, batch.lens.iter().copied()).len();
+        // All that the batch needs is there, whatever it is for.
+        let reserved = usable(&state.reserved, WriteClass::Recovery);
+        let begins = match fit(&self.ladder, left, reserved, batch.lens.iter().copied()) {
+            Fit::Begins(begins) => begins,
+            Fit::Lacks(missing) => missing.at,
+        };
         let stays =
             left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
         let mut buffers = Vec::with_capacity(begins + 1);
@@ -394,7 +397,8 @@ impl Shared {
         let Some(active) = &state.active else { return };
         let full = active.staged >= active.segment.capacity / 4 * 3;
         if full && state.reserved.is_empty() && !state.prepare_scheduled {
-            state.wanted = vec![self.ladder.next(Some(active.segment.class), 0)];
+            let class = self.ladder.next(Some(active.segment.class), 0);
+            state.wanted = Some((Missing { at: 0, class, room: 0 }, WriteClass::Publish));
             self.schedule_prepare(state);
         }
     }
@@ -410,8 +414,8 @@ impl Shared {
         let open = matches!(state.status, Status::Open);
         drop(state);
         let mut result = Ok(());
-        if open && !wanted.is_empty() {
-            result = self.reserve(&wanted, WriteClass::Publish);
+        if let Some((missing, purpose)) = wanted.filter(|_| open) {
+            result = self.reserve(missing, purpose);
         }
         if open && result.is_ok() {
             let state = self.lock();
@@ -432,6 +436,18 @@ impl Shared {
             None => AppendError::Busy,
         }
     }
+}
+
+/// The reserved files that a write for `purpose` may begin, in order: their classes and the bytes that each has for records.
+/// Ends at the first that it may not, as files are begun in order.
+fn usable(
+    reserved: &VecDeque<Spare>,
+    purpose: WriteClass,
+) -> impl Iterator<Item = (SizeClass, u64)> {
+    reserved
+        .iter()
+        .take_while(move |spare| !spare.kept_back || purpose.may_use_kept_back())
+        .map(|spare| (spare.class, spare.capacity - RECORDS_POSITION))
 }
 
 /// What a record says of the bytes before it: those that no sync has brought to the disk yet, its own batch's among

@@ -1,12 +1,13 @@
 //! What a log knows of itself, behind its staging lock. No I/O happens under that lock.
 
 use super::buffer::Buffer;
+use super::place::Missing;
 use crate::error::{AppendError, CommitError, CommitFailure, DiskError, Outcome, Stopped};
 use crate::format::BLOCK_LEN;
 use crate::format::header::{Header, InUse, Origin};
 use crate::fs::Lock;
 use crate::segment::{FileId, Spare};
-use crate::types::{Generation, LogId, Offset, SizeClass};
+use crate::types::{Generation, LogId, Offset, SizeClass, WriteClass};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -203,7 +204,7 @@ pub(crate) struct State {
     /// The file that the next chunk begins.
     pub(crate) opening: Option<Spare>,
     /// What the worker is asked to reserve.
-    pub(crate) wanted: Vec<SizeClass>,
+    pub(crate) wanted: Option<(Missing, WriteClass)>,
     /// How often the worker has prepared, and what the last time ended in.
     pub(crate) prepares: u64,
     pub(crate) prepare_error: Option<AppendError>,

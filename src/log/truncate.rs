@@ -4,7 +4,7 @@ use super::state::{Segment, Status};
 use super::{Shared, Truncated};
 use crate::error::{DiskContext, DiskError, Stopped, TruncateError};
 use crate::planted::{self, Fault};
-use crate::segment::Reuse;
+use crate::segment::{GivenUp, Reuse};
 use crate::types::Offset;
 use std::sync::{Arc, PoisonError};
 
@@ -56,33 +56,52 @@ impl Shared {
                 state.retired.pop_front()
             };
             let Some(segment) = oldest else { return Ok(()) };
-            // The directory is synced between one and the next: a power cut may keep any of the removals that are not
-            // yet durable, and a newer file gone while an older one stays is a log with a hole.
-            let gone = self
-                .give_up(&segment)
-                .and_then(|()| self.fs.sync_dir(&self.dir).disk("sync", &self.dir));
-            if let Err(error) = gone {
+            if let Err(error) = self.give_up(&segment) {
                 self.lock().retired.push_front(segment);
                 return Err(error);
             }
         }
     }
 
+    /// Takes a file out of the log for good. A power cut may keep any of the removals that are not yet durable, and a newer
+    /// file gone while an older one stays is a log with a hole: so one is durable before the next begins. For a file that
+    /// serves again that takes the syncs of both its directories, and only then may the pool write to it [R].
     fn give_up(&self, segment: &Segment) -> Result<(), DiskError> {
-        let reuse = if segment.is_failed() { Reuse::Never } else { Reuse::Allowed };
+        let gone = self.take_out(segment)?;
+        if planted::is(Fault::StampedBeforeNamesAreSynced) {
+            gone.into_iter().for_each(|gone| self.source.given_up(gone));
+            return Ok(());
+        }
+        // An earlier try may have renamed it.
+        if gone.as_ref().is_none_or(|gone| gone.kept.is_some()) {
+            let spares = self.source.spares_dir();
+            // The new name first, or there may be none.
+            self.fs.sync_dir(spares).disk("sync", spares)?;
+        }
+        self.fs.sync_dir(&self.dir).disk("sync", &self.dir)?;
+        gone.into_iter().for_each(|gone| self.source.given_up(gone));
+        Ok(())
+    }
+
+    /// `None`: it was not there any more, as an earlier try got as far as this; a sync failed then, and what is among the
+    /// spares waits for the next start.
+    fn take_out(&self, segment: &Segment) -> Result<Option<GivenUp>, DiskError> {
+        let failed = segment.is_failed() && !planted::is(Fault::FailedFileReused);
+        let reuse = if failed { Reuse::Never } else { Reuse::Allowed };
         match self.source.give_up(&segment.path, reuse) {
-            // An earlier try got as far as this.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            other => other.disk("give up", &segment.path),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            other => other.disk("give up", &segment.path).map(Some),
         }
     }
 
     fn give_up_backwards(&self) -> Result<(), DiskError> {
         let retired = std::mem::take(&mut self.lock().retired);
-        for segment in retired.iter().rev() {
-            self.give_up(segment)?;
+        let gone: Result<Vec<_>, _> = retired.iter().rev().map(|one| self.take_out(one)).collect();
+        for dir in [self.source.spares_dir(), &self.dir] {
+            self.fs.sync_dir(dir).disk("sync", dir)?;
         }
-        self.fs.sync_dir(&self.dir).disk("sync", &self.dir)
+        gone?.into_iter().flatten().for_each(|file| self.source.given_up(file));
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::format::name::{LogName, parse_segment_file};
 use crate::format::{LAYOUT_VERSION, SECTOR_LEN};
 use crate::fs::{DirEntry, FileKind, FileSystem, Lock, Write};
 use crate::planted::{self, Fault};
-use crate::pool::PlainSource;
+use crate::pool::{SparePool, sync_below};
 use crate::segment::SegmentSource;
 use crate::types::SizeClass;
 use std::io;
@@ -45,6 +45,7 @@ impl DataDir {
         path: &Path,
         segment_size: u64,
         create: bool,
+        pool: &mut SparePool,
     ) -> Result<Self, OpenError> {
         Self::make(&**fs, path, create)?;
         check_ours(&**fs, path, create)?;
@@ -65,13 +66,13 @@ impl DataDir {
             fs.sync_dir(&spares).disk("sync", &spares)?;
         }
         let sizes = read_layout(&**fs, path, segment_size)?;
-        let source = PlainSource::new(Arc::clone(fs), Arc::clone(clock), spares.clone(), sizes);
-        source.clean().disk("clean", &spares)?;
+        let logs = path.join("logs");
+        let source = pool.add(fs, clock, &spares, &logs, sizes).disk("look at", &spares)?;
         let this = Self {
             path: path.to_path_buf(),
-            logs: path.join("logs"),
+            logs,
             trash: path.join("trash"),
-            source: Arc::new(source),
+            source,
             lock: Mutex::new(Some(Arc::from(lock))),
         };
         this.settle_trash(&**fs)?;
@@ -153,16 +154,7 @@ impl DataDir {
         if moving.is_empty() {
             return Ok(());
         }
-        let mut folders = vec![self.logs.clone()];
-        while let Some(folder) = folders.pop() {
-            let entries = fs.list(&folder).disk("list", &folder)?;
-            if entries.iter().any(|entry| parse_segment_file(&entry.name).is_some()) {
-                continue;
-            }
-            fs.sync_dir(&folder).disk("sync", &folder)?;
-            let inner = entries.into_iter().filter(|entry| entry.kind == FileKind::Directory);
-            folders.extend(inner.map(|entry| folder.join(entry.name)));
-        }
+        sync_below(fs, &self.logs).map_err(|(path, error)| DiskError::new("sync", &path, error))?;
         fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
         for path in moving {
             fs.rename(&path, &path.with_extension("")).disk("rename", &path)?;

@@ -64,6 +64,11 @@ impl Hub {
         prepare.or_else(|| queues.commits.pop_front().map(Job::Commit))
     }
 
+    /// Whether the node closes.
+    pub(super) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+
     /// Lets the threads end once their queues are empty.
     pub(super) fn close(&self) {
         self.lock().closing = true;

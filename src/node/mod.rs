@@ -3,8 +3,10 @@
 mod data_dir;
 mod hub;
 mod options;
+mod stats;
 
 pub use options::NodeOptions;
+pub use stats::NodeStats;
 
 use crate::admission::Admission;
 use crate::clock::{Clock, SystemClock};
@@ -13,6 +15,7 @@ use crate::format::name::LogName;
 use crate::fs::{FileSystem, OsFileSystem};
 use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
 use crate::planted::{self, Fault};
+use crate::pool::{PoolOptions, SparePool, Step};
 use crate::segment::Files;
 use data_dir::DataDir;
 use hub::{Hub, Job};
@@ -30,6 +33,9 @@ const CHECKPOINTS_A_TURN: usize = 16;
 /// How often the worker takes a turn without being asked.
 const TURN: Duration = Duration::from_millis(250);
 
+/// How long the pool waits between two parts of a file that it makes ahead: 250 MB a second at most.
+const PACE: Duration = Duration::from_millis(4);
+
 /// How many sparse indexes a node keeps, of at most 1,024 entries each in a file of 64 MiB.
 const INDEXES: usize = 256;
 
@@ -41,6 +47,8 @@ pub struct NodeBuilder {
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
     threads: bool,
+    #[cfg(feature = "sim")]
+    last_generation: Option<crate::types::Generation>,
 }
 
 impl NodeBuilder {
@@ -80,20 +88,37 @@ impl NodeBuilder {
         self
     }
 
+    /// For tests: files are deleted at this generation, so that the end of a file's uses is reached.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn last_generation(mut self, last: crate::types::Generation) -> Self {
+        self.last_generation = Some(last);
+        self
+    }
+
     /// Opens the node: takes the locks, reads or makes the layouts, removes what an earlier life left half made. Logs are
     /// recovered when they are opened.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(self) -> Result<Node, OpenError> {
-        let Self { dirs, options, fs, clock, threads } = self;
+        #[cfg(feature = "sim")]
+        let last_generation = self.last_generation;
+        let Self { dirs, options, fs, clock, threads, .. } = self;
         options.check()?;
-        let open =
-            |dir: &PathBuf| DataDir::open(&fs, &clock, dir, options.segment_size, options.create);
-        let dirs = dirs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut pool = SparePool::new(options.pool);
+        #[cfg(feature = "sim")]
+        if let Some(last) = last_generation {
+            pool.set_last_generation(last);
+        }
+        let mut open = |dir: &PathBuf| {
+            DataDir::open(&fs, &clock, dir, options.segment_size, options.create, &mut pool)
+        };
+        let dirs = dirs.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
         let inner = Arc::new(Inner {
             dirs,
             files: Arc::new(Files::new(Arc::clone(&fs), options.open_files)),
+            pool,
             buffers: Arc::new(BufferPool::new(options.buffers_kept)),
             indexes: Arc::new(Indexes::new(INDEXES)),
             hub: Arc::default(),
@@ -115,6 +140,7 @@ type Slot = Arc<Mutex<Option<Log>>>;
 #[derive(Debug)]
 struct Inner {
     dirs: Vec<DataDir>,
+    pool: SparePool,
     options: NodeOptions,
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
@@ -157,6 +183,17 @@ impl Threads {
             }
         };
         threads.spawn(inner, "plimsoll-worker".to_owned(), body)?;
+        let this = Arc::clone(inner);
+        let body = move || {
+            while !this.hub.is_closing() {
+                match this.pool.step() {
+                    Step::Done => {}
+                    Step::Paced => this.clock.sleep(PACE),
+                    Step::Idle => this.pool.wait(TURN),
+                }
+            }
+        };
+        threads.spawn(inner, "plimsoll-pool".to_owned(), body)?;
         Ok(threads)
     }
 
@@ -334,6 +371,8 @@ impl Node {
             fs: Arc::new(OsFileSystem),
             clock: Arc::new(SystemClock),
             threads: true,
+            #[cfg(feature = "sim")]
+            last_generation: None,
         }
     }
 
@@ -447,12 +486,41 @@ impl Node {
         self.inner.files.open_count()
     }
 
+    /// What the node holds and has done, in numbers. Reads memory only.
+    #[must_use]
+    pub fn stats(&self) -> NodeStats {
+        NodeStats { pools: self.inner.pool.stats(), open_files: self.open_files() }
+    }
+
+    /// The settings of the spare pool as they are now.
+    #[must_use]
+    pub fn pool_options(&self) -> PoolOptions {
+        self.inner.pool.options()
+    }
+
+    /// Changes the settings of the spare pool. Spares that they do not allow are deleted soon after.
+    ///
+    /// # Errors
+    /// [`OpenError::Setting`] names the field; then nothing is changed.
+    pub fn set_pool_options(&self, options: PoolOptions) -> Result<(), OpenError> {
+        options.check()?;
+        self.inner.pool.set_options(options);
+        Ok(())
+    }
+
+    /// Deletes every spare that is not kept back, and gives their sizes in bytes. New ones follow as the settings allow: to
+    /// have none, set the budget to nothing. Blocks on the disk.
+    pub fn release_spares(&self) -> u64 {
+        self.inner.pool.release()
+    }
+
     /// Does one thing that a thread would do; `false` if there was nothing asked for, and then a turn of the worker was
     /// taken. For nodes built without threads.
     pub fn step(&self) -> bool {
         match self.inner.hub.try_next() {
             Some(Job::Commit(log)) => log.commit_staged(),
             Some(Job::Prepare(log)) => log.prepare(),
+            None if self.inner.pool.step() != Step::Idle => {}
             None => {
                 self.inner.take_turn();
                 return false;
@@ -490,6 +558,7 @@ impl Node {
             in_threads(threads, &close)
         };
         self.end_threads();
+        self.inner.pool.close();
         let emptied = self.inner.dirs.iter().map(|dir| {
             let emptied = dir.empty_trash(&*self.inner.fs);
             dir.unlock();
@@ -501,6 +570,7 @@ impl Node {
 
     fn end_threads(&self) {
         self.inner.hub.close();
+        self.inner.pool.ring();
         for thread in self.threads().0.drain(..) {
             // A thread that panicked has reported itself.
             let _ = thread.join();

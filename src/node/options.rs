@@ -2,9 +2,10 @@
 
 use crate::error::OpenError;
 use crate::format::layout::TINY_MIN;
+use crate::pool::PoolOptions;
 use std::time::Duration;
 
-/// Settings of a node, fixed while it is open.
+/// Settings of a node, fixed while it is open unless they say otherwise.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeOptions {
@@ -27,6 +28,8 @@ pub struct NodeOptions {
     pub gather: bool,
     /// Make the data directory if it is missing.
     pub create: bool,
+    /// The spare pool; these can be changed later, see [`Node::set_pool_options`](crate::Node::set_pool_options).
+    pub pool: PoolOptions,
 }
 
 impl Default for NodeOptions {
@@ -41,6 +44,7 @@ impl Default for NodeOptions {
             buffers_kept: 32 << 20,
             gather: true,
             create: true,
+            pool: PoolOptions::default(),
         }
     }
 }
@@ -64,6 +68,6 @@ impl NodeOptions {
         if self.committers == 0 || self.recovery_threads == 0 {
             return refuse("committers, recovery_threads", "at least 1 of each is needed");
         }
-        Ok(())
+        self.pool.check()
     }
 }

@@ -1,5 +1,6 @@
 //! How many spares a device may hold, and which of them: arithmetic over plain numbers, so that every case can be tried.
 
+use super::class::ByClass;
 use crate::error::OpenError;
 use crate::format::layout::ClassSizes;
 use crate::types::{Fraction, SizeClass};
@@ -71,40 +72,14 @@ impl PoolOptions {
     }
 }
 
-/// How many files there are of each class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) tiny: u64,
-    pub(crate) small: u64,
-    pub(crate) main: u64,
-}
-
-impl Counts {
-    pub(crate) fn of(&self, class: SizeClass) -> u64 {
-        match class {
-            SizeClass::Tiny => self.tiny,
-            SizeClass::Small => self.small,
-            SizeClass::Main => self.main,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, class: SizeClass) -> &mut u64 {
-        match class {
-            SizeClass::Tiny => &mut self.tiny,
-            SizeClass::Small => &mut self.small,
-            SizeClass::Main => &mut self.main,
-        }
-    }
-}
-
 /// One data directory's spares, and what its device leaves for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holding {
     pub(crate) sizes: ClassSizes,
     /// All spares, those not yet stamped and those being made included.
-    pub(crate) held: Counts,
+    pub(crate) held: ByClass<u64>,
     /// How many of each class the worker is to have ready.
-    pub(crate) wanted: Counts,
+    pub(crate) wanted: ByClass<u64>,
     /// Tiny files that are kept back first.
     pub(crate) kept_back: u64,
     /// Bytes of the device's budget that no other directory's spares take.
@@ -114,7 +89,7 @@ pub(crate) struct Holding {
 impl Holding {
     /// Files of a class that count against the budget: the first tiny ones are kept back and do not.
     pub(crate) fn counted(&self, class: SizeClass) -> u64 {
-        let held = self.held.of(class);
+        let held = *self.held.of(class);
         if class == SizeClass::Tiny { held.saturating_sub(self.kept_back) } else { held }
     }
 
@@ -153,12 +128,12 @@ impl Holding {
     }
 
     /// The class of which the worker makes a file ahead: what is kept back first, then the smallest.
-    pub(crate) fn to_make(&self) -> Option<SizeClass> {
+    pub(crate) fn next_to_make(&self) -> Option<SizeClass> {
         if self.kept_back_missing() > 0 {
             return Some(SizeClass::Tiny);
         }
         let short = |class: &SizeClass| {
-            self.counted(*class) < self.wanted.of(*class) && self.keeps(*class)
+            self.counted(*class) < *self.wanted.of(*class) && self.keeps(*class)
         };
         SizeClass::ALL.into_iter().find(short)
     }
@@ -174,8 +149,8 @@ mod tests {
         let [tiny, small, main] = held;
         Holding {
             sizes: SIZES,
-            held: Counts { tiny, small, main },
-            wanted: Counts { tiny: 1, small: 1, main: 1 },
+            held: ByClass { tiny, small, main },
+            wanted: ByClass { tiny: 1, small: 1, main: 1 },
             kept_back: 4,
             budget,
         }
@@ -205,11 +180,11 @@ mod tests {
         let none = holding([0, 0, 0], 0);
         assert!(none.keeps(SizeClass::Tiny), "kept back whatever the budget is");
         assert!(!none.keeps(SizeClass::Main));
-        assert_eq!(none.to_make(), Some(SizeClass::Tiny));
+        assert_eq!(none.next_to_make(), Some(SizeClass::Tiny));
         let full = holding([4, 0, 0], 0);
         assert_eq!(full.counted_bytes(), 0);
         assert!(!full.keeps(SizeClass::Tiny));
-        assert_eq!((full.to_make(), full.over()), (None, None));
+        assert_eq!((full.next_to_make(), full.over()), (None, None));
     }
 
     #[test]
@@ -241,7 +216,7 @@ mod tests {
                     *after.held.of_mut(class) += 1;
                     assert!(!now.keeps(class) || now.over().is_some() || after.over().is_none());
                 }
-                if let Some(class) = now.to_make() {
+                if let Some(class) = now.next_to_make() {
                     assert!(now.keeps(class));
                 }
             }

@@ -1,8 +1,188 @@
-//! Where segment files come from.
+//! The node's spare pool: where segment files come from, and where they go.
+//!
+//! New logs and slow ones get files that are already written, so that a commit need not wait for the file system's journal
+//! to note new blocks. One place owns the spare bytes: it keeps them within a budget for each device, keeps some back for
+//! what must go on when the disk is full, and gives the rest up when they are wanted.
+//!
+//! A file is safe to use again, by any log, because each use has a generation of its own, in the header and in every
+//! record: see `shelf` for the order of steps.
 
-#[allow(dead_code, reason = "used by the pool, which comes next")]
 mod budget;
-mod plain;
+mod class;
+mod device;
+mod make;
+mod names;
+mod shelf;
+mod stamp;
+mod stats;
+mod worker;
 
 pub use budget::{Allowance, PoolOptions};
-pub(crate) use plain::PlainSource;
+pub(crate) use names::sync_below;
+pub(crate) use shelf::Shelf;
+pub use stats::PoolStats;
+
+use crate::clock::Clock;
+use crate::format::layout::ClassSizes;
+use crate::fs::FileSystem;
+use device::Device;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a step of the worker did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There was nothing to do.
+    Idle,
+    /// A part of a file was written: the next step waits a little, so that commits are not held up.
+    Paced,
+    /// One thing; there may be more.
+    Done,
+}
+
+/// The last generation that a file may have: [`u16::MAX`] but in tests.
+type Last = Arc<AtomicU16>;
+
+/// Wakes the worker.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.heard.notify_all();
+    }
+
+    fn wait(&self, timeout: Duration) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.heard.wait_timeout_while(rung, timeout, |rung| !*rung);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+}
+
+/// The pool of one node. Two nodes share nothing.
+#[derive(Debug)]
+pub(crate) struct SparePool {
+    options: Mutex<PoolOptions>,
+    devices: Vec<Arc<Device>>,
+    shelves: Vec<Arc<Shelf>>,
+    bell: Arc<Bell>,
+    last: Last,
+    /// Whose turn it is.
+    turn: AtomicUsize,
+    /// The directories may be another node's by now.
+    closed: AtomicBool,
+}
+
+impl SparePool {
+    pub(crate) fn new(options: PoolOptions) -> Self {
+        Self {
+            options: Mutex::new(options),
+            devices: Vec::new(),
+            shelves: Vec::new(),
+            bell: Arc::default(),
+            last: Arc::new(AtomicU16::new(u16::MAX)),
+            turn: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds the spares of a data directory, whose logs are below `logs`. Directories on one device share its budget. Reads
+    /// a sector of each spare.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed or looked at.
+    pub(crate) fn add(
+        &mut self,
+        fs: &Arc<dyn FileSystem>,
+        clock: &Arc<dyn Clock>,
+        dir: &Path,
+        logs: &Path,
+        sizes: ClassSizes,
+    ) -> io::Result<Arc<Shelf>> {
+        let id = fs.metadata(dir)?.device;
+        let device = match self.devices.iter().find(|device| device.id == id) {
+            Some(device) => Arc::clone(device),
+            None => {
+                let device = Arc::new(Device::new(id, self.options()));
+                device.lock().space = Some(fs.space(dir)?);
+                self.devices.push(Arc::clone(&device));
+                device
+            }
+        };
+        let shelf = Shelf::open(fs, clock, dir, logs, sizes, &device, &self.bell, &self.last)?;
+        let shelf = Arc::new(shelf);
+        self.shelves.push(Arc::clone(&shelf));
+        Ok(shelf)
+    }
+
+    pub(crate) fn options(&self) -> PoolOptions {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes other settings; the worker deletes what they do not allow.
+    pub(crate) fn set_options(&self, options: PoolOptions) {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
+        for device in &self.devices {
+            device.lock().options = options;
+        }
+        self.bell.ring();
+    }
+
+    /// For tests: a narrower generation, so that its end is reached.
+    #[cfg(feature = "sim")]
+    pub(crate) fn set_last_generation(&self, last: crate::types::Generation) {
+        self.last.store(last.get(), Ordering::Relaxed);
+    }
+
+    /// Does one thing for one data directory, each in its turn.
+    pub(crate) fn step(&self) -> Step {
+        if self.closed.load(Ordering::Acquire) {
+            return Step::Idle;
+        }
+        let from = self.turn.fetch_add(1, Ordering::Relaxed);
+        let count = self.shelves.len();
+        for at in 0..count {
+            let step = self.shelves[(from + at) % count].step();
+            if step != Step::Idle {
+                return step;
+            }
+        }
+        Step::Idle
+    }
+
+    /// Wakes who waits.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// Waits for something to do, at most `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        self.bell.wait(timeout);
+    }
+
+    /// Deletes every spare that is not kept back, and gives their bytes. Blocks on the disk.
+    pub(crate) fn release(&self) -> u64 {
+        if self.closed.load(Ordering::Acquire) {
+            return 0;
+        }
+        let each = |shelf: &Arc<Shelf>| std::iter::from_fn(|| shelf.release_one()).sum::<u64>();
+        self.shelves.iter().map(each).sum()
+    }
+
+    pub(crate) fn stats(&self) -> Vec<PoolStats> {
+        self.shelves.iter().map(|shelf| shelf.stats()).collect()
+    }
+
+    /// Ends what is half done; no step does anything after it.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.shelves.iter().for_each(|shelf| shelf.stop());
+    }
+}

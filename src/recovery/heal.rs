@@ -8,7 +8,7 @@ use crate::format::record::{self, RecordHeader};
 use crate::format::{Key, RECORDS_POSITION};
 use crate::fs::{FileSystem, Write};
 use crate::planted::{self, Fault};
-use crate::segment::{Reuse, Spare, Step, Walker, install};
+use crate::segment::{Reuse, Spare, Step, Walker, Want, install};
 use crate::types::{LogId, Offset, WriteClass};
 use std::io;
 use std::path::Path;
@@ -40,7 +40,9 @@ pub(super) fn heal(
     tail: &TailFacts,
 ) -> io::Result<Healed> {
     let base = tail.vouched.next;
-    let spare = ctx.source.take(failed.class, WriteClass::Recovery)?;
+    let room = tail.end.position - tail.vouched.position;
+    let want = Want { class: failed.class, room, purpose: WriteClass::Recovery, dir };
+    let spare = ctx.source.take(&want)?;
     // Read before anything is installed. After a failed sync the page cache may have the new bytes or the old; each
     // record proves itself, and one that was confirmed is in both.
     let carried = match carry(ctx.fs, log, failed, tail, &spare, base) {
@@ -84,7 +86,8 @@ pub(super) fn heal(
         Err(error) => {
             // It may have been written, so it is no spare any more. If it was renamed already this finds nothing, and
             // the next recovery finds a segment like any other.
-            let _ = ctx.source.give_up(&spare.path, Reuse::Never);
+            let _ =
+                ctx.source.give_up(&spare.path, Reuse::Never).map(|gone| ctx.source.given_up(gone));
             return Err(error);
         }
     };

@@ -120,13 +120,14 @@ fn tidy(
     look: &Look,
     report: &mut RecoveryReport,
 ) -> Result<(), Arc<str>> {
+    let mut given_up = Vec::new();
     for trailing in look.trailing.iter().rev() {
         let reuse = match trailing.fate {
             TrailingFate::BackToPool => Reuse::Allowed,
             TrailingFate::Remove => Reuse::Never,
         };
-        let given_up = ctx.source.give_up(&trailing.path, reuse);
-        given_up.map_err(|error| failed("giving up", &trailing.path, &error))?;
+        let gone = ctx.source.give_up(&trailing.path, reuse);
+        given_up.push(gone.map_err(|error| failed("giving up", &trailing.path, &error))?);
         match reuse {
             Reuse::Allowed => report.files_given_up += 1,
             Reuse::Never => report.files_removed += 1,
@@ -143,6 +144,8 @@ fn tidy(
             ctx.fs.sync_dir(dir).map_err(|error| failed("sync of", dir, &error))?;
         }
     }
+    // Only now may the pool write to them.
+    given_up.into_iter().for_each(|file| ctx.source.given_up(file));
     Ok(())
 }
 

@@ -45,6 +45,7 @@ pub(super) fn make(
             generation: header.generation,
             class: header.class,
             capacity: header.capacity,
+            kept_back: false,
         };
         // One sync of all of it, header and checkpoint included, before it has a name in the log.
         let name = segment_file(in_use.base);

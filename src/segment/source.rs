@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A file that belongs to no log. Its durable header is a spare header with `generation`, and nobody else has it.
 #[derive(Debug)]
 pub struct Spare {
-    /// Where it is, in the directory of spares.
+    /// Where it is: in the directory of spares, or, where nothing can be renamed from there, beside the log's segments.
     pub path: PathBuf,
     /// Open for reading and writing.
     pub file: Arc<dyn File>,
@@ -21,6 +21,21 @@ pub struct Spare {
     pub class: SizeClass,
     /// Its size in bytes.
     pub capacity: u64,
+    /// It is of those that are kept back: only writes for which [`WriteClass::may_use_kept_back`] holds may begin it.
+    pub kept_back: bool,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Want<'a> {
+    /// The class that the log is at. A spare of another may be given when there is none of it and no room for one.
+    pub class: SizeClass,
+    /// Bytes of records that it must hold at least.
+    pub room: u64,
+    /// What is going to be written.
+    pub purpose: WriteClass,
+    /// The log's directory.
+    pub dir: &'a Path,
 }
 
 /// What may become of a file that a log gives up.
@@ -32,6 +47,21 @@ pub enum Reuse {
     Never,
 }
 
+/// A file that has left its log's directory, but perhaps not durably. Nothing may change in it before both its directories
+/// were synced, so it goes to [`SegmentSource::given_up`] only then. Where one of the syncs failed it is dropped: the next
+/// start takes care of it.
+#[derive(Debug)]
+#[must_use = "a file that is given up serves again only when the source is told that its old name is gone for good"]
+pub struct GivenUp {
+    /// Where it is now, and its class; `None` if it was deleted.
+    pub kept: Option<(PathBuf, SizeClass)>,
+}
+
+impl GivenUp {
+    /// It was deleted.
+    pub const DELETED: Self = Self { kept: None };
+}
+
 /// The node's store of files, as a log sees it. Calls block on the disk.
 pub trait SegmentSource: Debug + Send + Sync {
     /// The sizes of the classes.
@@ -40,19 +70,26 @@ pub trait SegmentSource: Debug + Send + Sync {
     /// The directory that spares are renamed from; whoever renames one out syncs it.
     fn spares_dir(&self) -> &Path;
 
-    /// A spare of `class`.
+    /// A spare, whose generation is durable.
     ///
     /// # Errors
     /// `ENOSPC` or `EDQUOT` when there is no room for one; any other error of making one. Nothing is left behind.
-    fn take(&self, class: SizeClass, purpose: WriteClass) -> io::Result<Spare>;
+    fn take(&self, want: &Want<'_>) -> io::Result<Spare>;
 
-    /// Takes back a spare that was not used and not renamed.
+    /// Takes back a spare that was neither written nor renamed.
     fn give_back(&self, spare: Spare);
 
-    /// Takes a file out of a log's directory: after this its old name is gone there, and the caller syncs the directory.
-    /// No reader has the file open any more.
+    /// A rename out of the directory of spares into the log's directory `dir` answered `EXDEV`: from now on files for it
+    /// are made there.
+    fn cannot_rename_into(&self, dir: &Path);
+
+    /// Takes a file out of a log's directory: after this its old name is gone there. The caller syncs the directory of
+    /// spares and that one, and then calls [`SegmentSource::given_up`]. No reader has the file open any more.
     ///
     /// # Errors
-    /// Of the rename or removal; then the file may still have its name.
-    fn give_up(&self, path: &Path, reuse: Reuse) -> io::Result<()>;
+    /// Of the removal; then the file may still have its name.
+    fn give_up(&self, path: &Path, reuse: Reuse) -> io::Result<GivenUp>;
+
+    /// The directory of spares and the one that the file came from were synced.
+    fn given_up(&self, file: GivenUp);
 }

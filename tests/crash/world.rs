@@ -8,7 +8,7 @@ use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::{Fault, SimFileSystem};
 use plimsoll::permit::{Decision, Gate};
 use plimsoll::{
-    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
+    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, PoolStats, Ticket, WriteClass,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -109,7 +109,7 @@ impl World {
 
     /// Starts a node. One thread does everything.
     pub(crate) fn start(&mut self) {
-        self.start_with(NodeOptions::default());
+        self.start_with(options());
     }
 
     pub(crate) fn start_with(&mut self, options: NodeOptions) {
@@ -416,8 +416,26 @@ impl World {
         expected.sort();
         let found: Vec<String> =
             self.fs.files().iter().map(|path| path.display().to_string()).collect();
+        let spares = format!("{DATA}/spares/");
+        let (spares, found): (Vec<String>, Vec<String>) =
+            found.into_iter().partition(|path| path.starts_with(&spares));
         assert_eq!(found, expected, "I6: files on disk, and those that belong to something");
+        let held: u64 = self.node().stats().pools.iter().map(in_pool).sum();
+        assert_eq!(spares.len() as u64, held, "I6: {spares:?}, and what the pool knows of");
     }
+}
+
+/// The files that a pool holds.
+fn in_pool(stats: &PoolStats) -> u64 {
+    stats.ready.iter().chain(&stats.coming).sum()
+}
+
+/// A node with a small pool: two tiny files kept back, one of each class made ahead.
+pub(crate) fn options() -> NodeOptions {
+    let mut options = NodeOptions::default();
+    options.pool.kept_back = 2 * SIZES.tiny;
+    options.pool.prepared = 1;
+    options
 }
 
 fn existing() -> LogOptions {

@@ -10,8 +10,8 @@ use crate::format::{CHECKPOINT_POSITION, Key, RECORDS_POSITION};
 use crate::fs::sim::SimFileSystem;
 use crate::fs::{File, FileSystem};
 use crate::recovery::{Context, RecoverError, Recovered, Tail, check_segment, recover};
-use crate::segment::{Reuse, SegmentSource, Spare, Step, Walker};
-use crate::types::{Generation, LogId, Offset, SizeClass, WriteClass};
+use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, Step, Walker, Want};
+use crate::types::{Generation, LogId, Offset, SizeClass};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +56,8 @@ impl SegmentSource for Source {
         &self.dir
     }
 
-    fn take(&self, class: SizeClass, _: WriteClass) -> io::Result<Spare> {
+    fn take(&self, want: &Want<'_>) -> io::Result<Spare> {
+        let class = want.class;
         let generation = generation(self.generation.fetch_add(1, Relaxed));
         let path = self.dir.join(format!("spare-{}", generation.get()));
         // A crash may have left it; the pool would clean that up at start.
@@ -68,20 +69,27 @@ impl SegmentSource for Source {
         file.write_at(0, &header.encode())?;
         file.sync()?;
         self.fs.sync_dir(&self.dir)?;
-        Ok(Spare { path, file, generation, class, capacity: self.capacity })
+        Ok(Spare { path, file, generation, class, capacity: self.capacity, kept_back: false })
     }
 
     fn give_back(&self, spare: Spare) {
         let _ = self.fs.remove_file(&spare.path);
     }
 
-    fn give_up(&self, path: &Path, reuse: Reuse) -> io::Result<()> {
+    fn cannot_rename_into(&self, _: &Path) {}
+
+    fn given_up(&self, _: GivenUp) {}
+
+    fn give_up(&self, path: &Path, reuse: Reuse) -> io::Result<GivenUp> {
         match reuse {
             Reuse::Allowed => {
                 let name = path.file_name().unwrap().to_str().unwrap();
-                self.fs.rename(path, &self.dir.join(format!("given-up-{name}")))
+                let kept = self.dir.join(format!("given-up-{name}"));
+                self.fs.rename(path, &kept)?;
+                // Of which class it is, nobody here asks.
+                Ok(GivenUp { kept: Some((kept, SizeClass::Main)) })
             }
-            Reuse::Never => self.fs.remove_file(path),
+            Reuse::Never => self.fs.remove_file(path).map(|()| GivenUp::DELETED),
         }
     }
 }

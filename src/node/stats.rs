@@ -1,0 +1,13 @@
+//! A node in numbers.
+
+use crate::pool::PoolStats;
+
+/// What a node holds and has done since it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// The spares, one entry for each data directory in the order in which they were given.
+    pub pools: Vec<PoolStats>,
+    /// Descriptors held open for segment files.
+    pub open_files: usize,
+}

@@ -1,0 +1,196 @@
+//! What the pool knows of one device: its spares, whichever data directory they are in, and the budget that they share.
+//! No I/O happens under its lock.
+
+use super::budget::{Allowance, Holding, PoolOptions};
+use super::class::ByClass;
+use super::stats::Counters;
+use crate::format::layout::ClassSizes;
+use crate::fs::Space;
+use crate::types::{Generation, SizeClass};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A spare whose header is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shelved {
+    pub(super) path: PathBuf,
+    pub(super) generation: Generation,
+    /// It was made ahead, and never used.
+    pub(super) prepared: bool,
+}
+
+/// The spares of one data directory.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) sizes: ClassSizes,
+    /// The one given back last is taken first: it may still be in the page cache.
+    pub(super) ready: ByClass<Vec<Shelved>>,
+    /// To be stamped.
+    pub(super) waiting: ByClass<VecDeque<PathBuf>>,
+    /// On their way: being made, being stamped, or moved out of a log whose directory is not yet synced.
+    pub(super) coming: ByClass<u64>,
+    /// Classes that logs have asked for.
+    pub(super) in_use: ByClass<bool>,
+    /// Files that wait cannot be stamped in this life: their old names may not be gone for good.
+    pub(super) frozen: bool,
+    pub(super) counters: Counters,
+}
+
+impl Book {
+    pub(super) fn new(sizes: ClassSizes) -> Self {
+        Self {
+            sizes,
+            ready: ByClass::default(),
+            waiting: ByClass::default(),
+            coming: ByClass::default(),
+            in_use: ByClass::default(),
+            frozen: false,
+            counters: Counters::default(),
+        }
+    }
+
+    fn held(&self, class: SizeClass) -> u64 {
+        let here = self.ready.of(class).len() + self.waiting.of(class).len();
+        here as u64 + self.coming.of(class)
+    }
+}
+
+/// See the top of the file.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// `st_dev`.
+    pub(super) id: u64,
+    state: Mutex<DeviceState>,
+}
+
+#[derive(Debug)]
+pub(super) struct DeviceState {
+    pub(super) options: PoolOptions,
+    /// As last asked for.
+    pub(super) space: Option<Space>,
+    pub(super) space_at: Option<Duration>,
+    /// Whether the space of a file can be counted on when it is overwritten; `None` until that was tried.
+    pub(super) reserves: Option<bool>,
+    /// The last file that was to be made ahead could not be: until then no other is begun.
+    pub(super) retry_at: Duration,
+    /// It found no room.
+    pub(super) full: bool,
+    pub(super) books: Vec<Book>,
+}
+
+/// What `take` is given.
+#[derive(Debug)]
+pub(super) enum Found {
+    Ready(Shelved),
+    /// To be stamped first; it counts as coming.
+    Waiting(PathBuf),
+}
+
+impl Device {
+    pub(super) fn new(id: u64, options: PoolOptions) -> Self {
+        let state = DeviceState {
+            options,
+            space: None,
+            space_at: None,
+            reserves: None,
+            retry_at: Duration::ZERO,
+            full: false,
+            books: Vec::new(),
+        };
+        Self { id, state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, DeviceState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DeviceState {
+    pub(super) fn allowance(&self) -> Allowance {
+        let mut allowance = self.options.allowance(self.space.map_or(0, |space| space.total));
+        if self.reserves == Some(false) {
+            // An overwrite may find no space there, so nothing could be promised with them.
+            allowance.kept_back = 0;
+        }
+        allowance
+    }
+
+    /// The share of one data directory, with the whole budget.
+    fn alone(&self, at: usize, allowance: Allowance) -> Holding {
+        let book = &self.books[at];
+        let held = ByClass {
+            tiny: book.held(SizeClass::Tiny),
+            small: book.held(SizeClass::Small),
+            main: book.held(SizeClass::Main),
+        };
+        let prepared = self.options.prepared as u64;
+        Holding {
+            sizes: book.sizes,
+            held,
+            wanted: book.in_use.each(|&in_use| if in_use { prepared } else { 0 }),
+            kept_back: allowance.kept_back / self.books.len() as u64 / book.sizes.tiny,
+            budget: allowance.budget,
+        }
+    }
+
+    /// What one data directory holds, and what the others leave it of the device's budget.
+    pub(super) fn holding(&self, at: usize) -> Holding {
+        let allowance = self.allowance();
+        let others: u64 = (0..self.books.len())
+            .filter(|&other| other != at)
+            .map(|other| self.alone(other, allowance).counted_bytes())
+            .sum();
+        let alone = self.alone(at, allowance);
+        Holding { budget: alone.budget.saturating_sub(others), ..alone }
+    }
+
+    /// Takes a spare of `class` out of the book; with `kept_back` also one of those that are kept back.
+    pub(super) fn find(&mut self, at: usize, class: SizeClass, kept_back: bool) -> Option<Found> {
+        if !kept_back && self.holding(at).counted(class) == 0 {
+            return None;
+        }
+        let book = &mut self.books[at];
+        if let Some(ready) = book.ready.of_mut(class).pop() {
+            return Some(Found::Ready(ready));
+        }
+        if book.frozen {
+            return None;
+        }
+        let path = book.waiting.of_mut(class).pop_front()?;
+        *book.coming.of_mut(class) += 1;
+        Some(Found::Waiting(path))
+    }
+
+    /// Takes out a file that is to be deleted, those not stamped yet first.
+    pub(super) fn give_away(&mut self, at: usize, class: SizeClass) -> Option<PathBuf> {
+        let book = &mut self.books[at];
+        let waiting = book.waiting.of_mut(class).pop_back();
+        waiting.or_else(|| {
+            let ready = book.ready.of_mut(class);
+            // The one that was given back first: its pages have long left the cache.
+            (!ready.is_empty()).then(|| ready.remove(0).path)
+        })
+    }
+
+    /// The next file to be stamped, the smallest first: those that are kept back are among them.
+    pub(super) fn next_waiting(&mut self, at: usize) -> Option<(SizeClass, PathBuf)> {
+        let book = &mut self.books[at];
+        if book.frozen {
+            return None;
+        }
+        for class in SizeClass::ALL {
+            if let Some(path) = book.waiting.of_mut(class).pop_front() {
+                *book.coming.of_mut(class) += 1;
+                return Some((class, path));
+            }
+        }
+        None
+    }
+
+    /// Whether what is kept back is short for want of space: then that comes first.
+    pub(super) fn starved(&self, at: usize) -> bool {
+        self.full && self.holding(at).kept_back_missing() > 0
+    }
+}

@@ -1,0 +1,89 @@
+//! Makes a segment file: allocated, written, and durable with its first header.
+
+use crate::format::header::Header;
+use crate::fs::{File, FileSystem, Write};
+use crate::types::{Generation, SizeClass};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How much is written at a time.
+const STRIDE: usize = 1 << 20;
+
+static ZEROES: [u8; STRIDE] = [0; STRIDE];
+
+/// A file that is being made, under a temporary name: whatever ends this life, the next start removes it.
+#[derive(Debug)]
+pub(super) struct Making {
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+    pub(super) class: SizeClass,
+    pub(super) capacity: u64,
+    written: u64,
+}
+
+impl Making {
+    /// Makes the file at `path` and allocates its space, as far as the file system can.
+    ///
+    /// # Errors
+    /// Of creating it.
+    pub(super) fn begin(
+        fs: &dyn FileSystem,
+        path: PathBuf,
+        class: SizeClass,
+        capacity: u64,
+    ) -> io::Result<Self> {
+        let file = fs.create(&path)?;
+        // Growing by writing says whether the disk takes the file, also where reserving is refused for whatever reason.
+        if let Err(error) = file.allocate(capacity) {
+            tracing::debug!(path = %path.display(), %error, "no space is reserved, the file grows by writing");
+        }
+        Ok(Self { path, file, class, capacity, written: 0 })
+    }
+
+    /// Writes the next part; `true` when the file is full. Written, not only allocated: space that was only reserved costs
+    /// a journal entry at each commit, and on some file systems is not there when it is needed.
+    ///
+    /// # Errors
+    /// Of the write, or of the sync that follows it where the file is large: so much at once would hold up the syncs of
+    /// commits.
+    pub(super) fn step(&mut self) -> io::Result<bool> {
+        let left = usize::try_from(self.capacity - self.written).unwrap_or(STRIDE).min(STRIDE);
+        self.file.write_at(self.written, &ZEROES[..left])?;
+        self.written += left as u64;
+        if self.written < self.capacity {
+            self.file.sync()?;
+        }
+        Ok(self.written == self.capacity)
+    }
+
+    /// Writes the header, and makes the whole file durable: its length and all of its content, before it gets a name in
+    /// a log.
+    ///
+    /// # Errors
+    /// Of the write or the sync.
+    pub(super) fn finish(&self, generation: Generation, now: u64) -> io::Result<()> {
+        let header = Header {
+            generation,
+            class: self.class,
+            capacity: self.capacity,
+            created_millis: now,
+            in_use: None,
+        };
+        self.file.write_and_sync(&[Write { position: 0, bytes: &header.encode() }])
+    }
+
+    /// Removes it.
+    pub(super) fn discard(self, fs: &dyn FileSystem) {
+        let Self { path, file, .. } = self;
+        drop(file);
+        remove(fs, &path);
+    }
+}
+
+/// Removes a file of the pool's own; what cannot be removed now is removed, or stamped again, at the next start.
+pub(super) fn remove(fs: &dyn FileSystem, path: &Path) {
+    if let Err(error) = fs.remove_file(path) {
+        tracing::debug!(path = %path.display(), %error, "stays until the next start");
+    }
+}

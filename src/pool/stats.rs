@@ -1,0 +1,75 @@
+//! What the pool has done, in numbers.
+
+use std::path::PathBuf;
+
+/// Counted since the node was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    pub(super) taken_reused: u64,
+    pub(super) taken_prepared: u64,
+    pub(super) taken_fresh: u64,
+    pub(super) taken_kept_back: u64,
+    pub(super) given_up: u64,
+    pub(super) given_back: u64,
+    pub(super) stamped: u64,
+    pub(super) stamped_again: u64,
+    pub(super) made: u64,
+    pub(super) deleted_over_budget: u64,
+    pub(super) deleted_released: u64,
+    pub(super) deleted_last_generation: u64,
+    pub(super) deleted_unfit: u64,
+    pub(super) deleted_not_renamed: u64,
+}
+
+/// The spares of one data directory, and what became of files since the node was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// The data directory's `spares`.
+    pub dir: PathBuf,
+    /// The device that it is on (`st_dev`).
+    pub device: u64,
+    /// Spares that a log can take now, by class: tiny, small, main.
+    pub ready: [u64; 3],
+    /// Files that are still to be stamped or finished, by class.
+    pub coming: [u64; 3],
+    /// Bytes of spares that count against the budget and can be released.
+    pub bytes: u64,
+    /// The budget of the device, which all data directories on it share.
+    pub budget: u64,
+    /// Bytes in tiny files that are kept back.
+    pub kept_back_bytes: u64,
+    /// Bytes that are to be kept back and are missing.
+    pub kept_back_missing: u64,
+    /// Whether space that a file has can be counted on when it is overwritten; `None` until the worker has tried. Where it
+    /// cannot, spares are no reserve, and nothing is kept back.
+    pub reserves: Option<bool>,
+    /// Files that logs took, used before.
+    pub taken_reused: u64,
+    /// Files that logs took, made ahead.
+    pub taken_prepared: u64,
+    /// Files that logs took, made when they were asked for.
+    pub taken_fresh: u64,
+    /// Files that logs took of those that are kept back.
+    pub taken_kept_back: u64,
+    /// Files that logs gave up and that serve again.
+    pub given_up: u64,
+    /// Files that logs had taken and did not use.
+    pub given_back: u64,
+    /// Headers written for the next use, those at the start included.
+    pub stamped: u64,
+    /// Spares of an earlier life that got another generation before they could be used.
+    pub stamped_again: u64,
+    /// Files made ahead.
+    pub made: u64,
+    /// Files deleted because the budget was full.
+    pub deleted_over_budget: u64,
+    /// Files deleted to give their space back.
+    pub deleted_released: u64,
+    /// Files deleted because they were used as often as the format can tell apart.
+    pub deleted_last_generation: u64,
+    /// Files deleted because a write or sync of them had failed, or their header was not valid.
+    pub deleted_unfit: u64,
+    /// Files deleted because they could not be renamed: no space for the name, or another mount.
+    pub deleted_not_renamed: u64,
+}

@@ -1,0 +1,181 @@
+//! What the pool does by itself, off the write path: one thing in one step, so that a simulator can crash between any two.
+
+use super::make::Making;
+use super::shelf::Shelf;
+use super::{Step, make};
+use crate::fs::is_no_space;
+use crate::types::{Fraction, Generation, SizeClass};
+use std::io;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// How long what is known of a device's space stays good.
+const SPACE_EVERY: Duration = Duration::from_secs(1);
+
+/// Files are made ahead only while this much of the device stays free: below it they would be released again.
+const FREE_FOR_MAKING: Fraction = Fraction::percent(10);
+
+/// When a file that found no room is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+impl Shelf {
+    /// One step, the most urgent first.
+    pub(super) fn step(&self) -> Step {
+        self.refresh_space();
+        if let Some((class, path)) = self.with(|state| state.next_waiting(self.at)) {
+            // Above the budget it would be stamped only to be deleted.
+            if self.with(|state| state.holding(self.at).over() == Some(class)) {
+                self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
+                make::remove(&*self.fs, &path);
+                self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
+                self.space_came_back();
+            } else {
+                self.stamp(class, path);
+            }
+            return Step::Done;
+        }
+        if self.trim() {
+            return Step::Done;
+        }
+        self.make_ahead()
+    }
+
+    fn refresh_space(&self) {
+        let now = self.clock.elapsed();
+        let known = self.with(|state| state.space_at);
+        if known.is_some_and(|known| now.saturating_sub(known) < SPACE_EVERY) {
+            return;
+        }
+        // A failed call leaves what was known: a budget that drops to nothing would delete all spares for a hiccup.
+        let space = self.fs.space(&self.dir).ok();
+        self.with(|state| {
+            state.space = space.or(state.space);
+            state.space_at = Some(now);
+        });
+    }
+
+    /// Deletes one file that the budget does not allow, as after a change of the settings.
+    fn trim(&self) -> bool {
+        let over = self.with(|state| {
+            let class = state.holding(self.at).over()?;
+            state.give_away(self.at, class)
+        });
+        let Some(path) = over else { return false };
+        make::remove(&*self.fs, &path);
+        self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
+        self.space_came_back();
+        true
+    }
+
+    /// Deletes one spare that can be released; gives its size.
+    pub(super) fn release_one(&self) -> Option<u64> {
+        let (class, path) = self.with(|state| {
+            let holding = state.holding(self.at);
+            let mut classes = SizeClass::ALL.into_iter().rev();
+            classes.find_map(|class| {
+                let counted = holding.counted(class) > 0;
+                let path = if counted { state.give_away(self.at, class) } else { None };
+                Some((class, path?))
+            })
+        })?;
+        make::remove(&*self.fs, &path);
+        self.with(|state| state.books[self.at].counters.deleted_released += 1);
+        self.space_came_back();
+        Some(self.sizes.of(class))
+    }
+
+    /// Goes on with the file that is being made, or begins one.
+    fn make_ahead(&self) -> Step {
+        let mut slot = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let making = match slot.take() {
+            Some(making) => making,
+            None => match self.begin() {
+                None => return Step::Idle,
+                Some(Ok(making)) => making,
+                Some(Err(error)) => return self.not_made(SizeClass::Tiny, &error),
+            },
+        };
+        let class = making.class;
+        match self.go_on(making) {
+            Ok(half_made) => {
+                *slot = half_made;
+                Step::Paced
+            }
+            Err(error) => {
+                self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
+                self.not_made(class, &error)
+            }
+        }
+    }
+
+    /// The next file that is to be there ahead, if the disk has room for it.
+    fn begin(&self) -> Option<io::Result<Making>> {
+        let now = self.clock.elapsed();
+        let class = self.with(|state| {
+            let holding = state.holding(self.at);
+            state.full &= holding.kept_back_missing() > 0;
+            let class = holding.next_to_make()?;
+            if now < state.retry_at {
+                return None;
+            }
+            let space = state.space?;
+            let left = space.available.saturating_sub(self.sizes.of(class));
+            let kept_back = holding.kept_back_missing() > 0;
+            let room = kept_back || left >= FREE_FOR_MAKING.of(space.total);
+            room.then(|| {
+                *state.books[self.at].coming.of_mut(class) += 1;
+                class
+            })
+        })?;
+        let begun = self.begin_making(&self.dir, class);
+        if begun.is_err() {
+            self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
+        }
+        Some(begun)
+    }
+
+    /// Gives the file back while it is not finished.
+    fn go_on(&self, mut making: Making) -> io::Result<Option<Making>> {
+        let result = match making.step() {
+            Ok(false) => return Ok(Some(making)),
+            Ok(true) => making.finish(Generation::FIRST, self.clock.unix_millis()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            making.discard(&*self.fs);
+            return Err(error);
+        }
+        let Making { path, class, .. } = making;
+        let shelved = self.shelve(&path, class, true);
+        self.with(|state| {
+            let book = &mut state.books[self.at];
+            *book.coming.of_mut(class) -= 1;
+            book.counters.made += u64::from(shelved);
+        });
+        Ok(None)
+    }
+
+    fn not_made(&self, class: SizeClass, error: &io::Error) -> Step {
+        let (again, full) = (self.clock.elapsed() + TRY_AGAIN, is_no_space(error));
+        self.with(|state| {
+            state.retry_at = again;
+            state.full |= full;
+        });
+        if !full {
+            tracing::warn!(dir = %self.dir.display(), %class, %error, "no file is made ahead");
+            return Step::Idle;
+        }
+        // What is kept back comes before what can be released.
+        let short = self.with(|state| state.holding(self.at).kept_back_missing() > 0);
+        if short && self.release_one().is_some() { Step::Done } else { Step::Idle }
+    }
+
+    /// Removes the file that was being made.
+    pub(super) fn stop(&self) {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(making) = making {
+            self.with(|state| *state.books[self.at].coming.of_mut(making.class) -= 1);
+            making.discard(&*self.fs);
+        }
+    }
+}
