@@ -15,8 +15,8 @@ pub(crate) const ENOUGH: u64 = 320 << 20;
 #[derive(Debug)]
 pub(crate) struct Mount {
     dir: PathBuf,
-    /// Holds the image and the mount point, where these are not the caller's.
-    _home: Option<TempDir>,
+    /// The image and the mount point, where these are not the caller's. Only held.
+    home: Option<TempDir>,
 }
 
 impl Mount {
@@ -45,15 +45,22 @@ impl Mount {
         run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))?;
         let options = if options.is_empty() { "loop".into() } else { format!("loop,{options}") };
         run(Command::new("mount").args(["-t", kind, "-o", &options]).arg(&image).arg(&dir))?;
-        Ok(Self { dir, _home: Some(home) })
+        Ok(Self { dir, home: Some(home) })
     }
 
     /// A file system of `bytes` in memory.
     pub(crate) fn tmpfs(bytes: u64) -> Result<Self, String> {
         let (home, dir) = home()?;
+        let mut mount = Self::tmpfs_at(&dir, bytes)?;
+        mount.home = Some(home);
+        Ok(mount)
+    }
+
+    /// The same at a directory of the caller's.
+    pub(crate) fn tmpfs_at(dir: &Path, bytes: u64) -> Result<Self, String> {
         let size = format!("size={bytes}");
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "plimsoll-test"]).arg(&dir))?;
-        Ok(Self { dir, _home: Some(home) })
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "plimsoll-test"]).arg(dir))?;
+        Ok(Self { dir: dir.to_path_buf(), home: None })
     }
 
     /// Makes `dir` a mount point of itself: the same files and device, and renames in and out of it answer `EXDEV`.
@@ -65,7 +72,7 @@ impl Mount {
     /// that `from` is on.
     pub(crate) fn bind_onto(from: &Path, onto: &Path) -> Result<Self, String> {
         run(Command::new("mount").arg("--bind").arg(from).arg(onto))?;
-        Ok(Self { dir: onto.to_path_buf(), _home: None })
+        Ok(Self { dir: onto.to_path_buf(), home: None })
     }
 
     /// Where it is mounted. On ext4 there is a `lost+found` in it.
