@@ -46,10 +46,15 @@ impl Shelf {
         self.make_ahead()
     }
 
-    /// Finds out, once for each device, whether its spares are a reserve.
+    /// Finds out, once for each device, whether its spares are a reserve: where some are to be kept back, as a promise
+    /// hangs on it.
     fn probe(&self) -> bool {
         let now = self.clock.elapsed();
-        if !self.with(|state| state.reserves.is_none() && now >= state.probe_at) {
+        let due = self.with(|state| {
+            let promised = state.options.kept_back > 0 && now >= state.probe_at;
+            promised && state.reserves.is_none()
+        });
+        if !due {
             return false;
         }
         // On an error, as on a full disk, it is tried again: until then it is taken for one, as most are.
