@@ -1,7 +1,8 @@
 //! One log: its files in order, how they hang together, and what a start would make of it.
 
 use super::outcome::{Finding, Outcome};
-use super::segment::{Extent, SegmentReport, examine, read_header};
+use super::report::SegmentReport;
+use super::segment::{Extent, examine, read_header};
 use super::tree::{finding, refused, special};
 use crate::error::Damage;
 use crate::format::header::{Header, HeaderError};

@@ -12,6 +12,7 @@ mod outcome;
 pub(crate) mod pieces;
 mod read;
 mod records;
+mod report;
 pub(crate) mod segment;
 pub(crate) mod tree;
 mod twins;
@@ -26,8 +27,7 @@ pub use outcome::{Finding, Outcome};
 pub use pieces::VouchedBy;
 pub use read::LogReader;
 pub use records::{FileRecord, Item, RecordBytes, Records, Which, record_bytes, records};
-pub use segment::{
-    CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop, segment,
-};
+pub use report::{CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop};
+pub use segment::segment;
 pub use verify::{FileCheck, Verify, VerifyReport, verify};
 pub use window::Unreadable;

@@ -157,9 +157,8 @@ impl Holding {
         if self.kept_back_missing() > 0 {
             return Some(SizeClass::Tiny);
         }
-        let short = |class: &SizeClass| {
-            self.counted(*class) < self.wanted.of(*class) && self.keeps(*class)
-        };
+        let short =
+            |class: &SizeClass| self.counted(*class) < self.wanted.of(*class) && self.keeps(*class);
         SizeClass::ALL.into_iter().find(short)
     }
 }
