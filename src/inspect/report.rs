@@ -3,6 +3,7 @@
 use super::leftovers::Beyond;
 use super::outcome::{Finding, Outcome, worst};
 use super::pieces::VouchedBy;
+use super::spares::Standing;
 use super::window::Unreadable;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::header::{Header, HeaderError};
@@ -100,6 +101,9 @@ pub struct SegmentReport {
     pub file_len: u64,
     /// What it takes on the disk.
     pub disk_bytes: u64,
+    /// How it stands among the spares of a data directory; `None` if it does not stand there. Such a file belongs to no
+    /// log, whatever its header says: all its records are leftovers, and nothing in it is damage.
+    pub standing: Option<Standing>,
     /// The base offset in its name, if it has a segment's name.
     pub name_base: Option<Offset>,
     /// Its header, or what is wrong with it.
@@ -120,7 +124,7 @@ pub struct SegmentReport {
     pub damage: Vec<DamagedRange>,
     /// How many damaged ranges there are.
     pub damage_count: u64,
-    /// What stands behind the end of the records.
+    /// What stands behind the end of the records; in a spare, all that stands where records would.
     pub beyond: Beyond,
     /// What the device does not give back.
     pub unreadable: Vec<Unreadable>,
@@ -135,6 +139,7 @@ impl SegmentReport {
             outcome: Outcome::Clean,
             file_len: 0,
             disk_bytes: 0,
+            standing: None,
             name_base: path.file_name().and_then(name::parse_segment_file),
             header: Err(HeaderError::Short(0)),
             settling: false,

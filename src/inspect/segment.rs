@@ -5,6 +5,7 @@ use super::leftovers::survey;
 use super::outcome::Outcome;
 use super::pieces::{Piece, Pieces, VouchedBy, take_apart};
 use super::report::{CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop};
+use super::spares::standing;
 use super::window::Window;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::header::{Header, HeaderError};
@@ -52,9 +53,20 @@ pub(crate) fn examine(
 ) -> SegmentReport {
     let mut report = SegmentReport::new(path);
     let Some(file) = open(fs, path, &mut report) else { return report };
+    report.standing = standing(fs, path);
+    if report.standing.is_some() {
+        // A name among the spares means nothing.
+        report.name_base = None;
+    }
     if let Err(error) = look(&file, extent, sealed, &mut report) {
         report.say(Outcome::Unreadable, None, None, format!("cannot be read: {error}"));
         return report;
+    }
+    if let Some(standing) = report.standing {
+        report.excuse(match standing.next_generation {
+            Some(_) => "among the spares nothing was promised; a start stamps it",
+            None => "among the spares nothing was promised; a start deletes it",
+        });
     }
     for _ in 0..LOOKS {
         // What the device does not give back is no work of a node, even if it comes back the next time.
@@ -207,6 +219,10 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
         report.say(Outcome::Clean, Some(40), None, detail);
     }
     report.checkpoint = view_checkpoint(head, &header);
+    if report.standing.is_some() && matches!(report.checkpoint, CheckpointView::Valid(_)) {
+        let detail = format!("byte {CHECKPOINT_POSITION}: the file was given up");
+        report.checkpoint = CheckpointView::Ignored(detail);
+    }
     if let CheckpointView::Valid(checkpoint) = &report.checkpoint {
         report.vouched = Some((checkpoint.position, VouchedBy::Checkpoint));
     }
@@ -220,6 +236,7 @@ fn note_missing_length(sealed: Option<Offset>, report: &mut SegmentReport) {
         return;
     }
     let whole = header.in_use.is_none()
+        || report.standing.is_some()
         || sealed.is_some_and(|end| report.records.next >= Some(end) && report.damage_count == 0);
     let outcome = if whole { Outcome::Clean } else { Outcome::Damaged };
     let detail = format!("the file ends here, its header says {} bytes", header.capacity);
@@ -267,6 +284,7 @@ fn view_checkpoint(head: &[u8], header: &Header) -> CheckpointView {
 /// first one proves a key.
 fn find_key(window: &mut Window, report: &mut SegmentReport) -> io::Result<Option<Frame>> {
     match report.header {
+        _ if report.standing.is_some() => Ok(None),
         Ok(Header { in_use: Some(in_use), generation, .. }) => {
             report.key = KeySource::Header;
             Ok(Some(Frame { key: Key::new(in_use.log, generation, in_use.base), generation }))

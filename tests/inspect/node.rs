@@ -282,7 +282,8 @@ fn i6_a_file_in_two_places_is_found() {
     std::fs::copy(&files[1].0, dir.path().join("spares/1.seg")).unwrap();
     let report = node(dir.path());
     assert_eq!(report.outcome, Outcome::Damaged);
-    let text = report.findings[0].to_string();
+    let damaged = report.findings.iter().find(|finding| finding.outcome == Outcome::Damaged);
+    let text = damaged.unwrap().to_string();
     assert!(text.contains("spares/1.seg") && text.contains("two places"), "{text}");
 }
 
