@@ -25,7 +25,7 @@ pub(crate) mod window;
 pub use annotate::{Field, checkpoint_fields, header_fields};
 pub use layout::LayoutView;
 pub use leftovers::{Beyond, Leftover};
-pub use log::{Depth, Gap, LogReport, Role, SegmentEntry, log};
+pub use log::{Depth, Gap, Held, LogReport, Role, SegmentEntry, log};
 pub use node::{Kept, NodeReport, node};
 pub use outcome::{Finding, Outcome};
 pub use pieces::VouchedBy;

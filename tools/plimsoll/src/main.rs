@@ -7,6 +7,7 @@
 mod append;
 mod args;
 mod bytes_json;
+mod cost;
 mod delete;
 mod failure;
 mod inspect;

@@ -68,7 +68,7 @@ impl Inspect {
         if let Some(which) = self.hex {
             return hex::run(&self.path, which, as_json);
         }
-        let report = engine::segment(&OsFileSystem, &self.path, &settle);
+        let report = engine::segment(&OsFileSystem, &placed(&self.path), &settle);
         self.print_segment(&report, as_json)?;
         verdict(report.outcome, &report.findings)
     }
@@ -79,8 +79,8 @@ impl Inspect {
         } else {
             segment::print(report)?;
         }
-        // What cannot be opened has no records to list, and was told.
-        if self.records && report.outcome != Outcome::Unreadable {
+        // What cannot be opened has no records to list, and was told. What was given up has none that are a log's.
+        if self.records && report.outcome != Outcome::Unreadable && report.standing.is_none() {
             records::print(&report.path, as_json)?;
         }
         Ok(())
@@ -135,6 +135,14 @@ fn kind(path: &Path) -> Kind {
     let entries = OsFileSystem.list(path).unwrap_or_default();
     let is_node = entries.iter().any(|entry| entry.name == "LAYOUT" || entry.name == "logs");
     if is_node { Kind::Node } else { Kind::Log }
+}
+
+/// A spare is known by where it stands, which a bare name does not say.
+fn placed(path: &Path) -> PathBuf {
+    let bare = path.parent().is_some_and(|parent| parent.as_os_str().is_empty());
+    let among_spares = |path: &PathBuf| path.parent().is_some_and(|dir| dir.ends_with("spares"));
+    let whole = std::path::absolute(path).ok().filter(among_spares);
+    whole.filter(|_| bare).unwrap_or_else(|| path.to_path_buf())
 }
 
 /// Lets a node that may be writing what was just read get on.
