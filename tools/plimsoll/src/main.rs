@@ -14,6 +14,7 @@ mod inspect;
 mod logs;
 mod numbers;
 mod output;
+mod pool;
 mod read;
 mod repair;
 mod signals;

@@ -6,6 +6,7 @@ mod node;
 mod records;
 mod segment;
 
+pub(crate) use node::{held_text, layout, layout_json};
 pub(crate) use segment::{finding_json, print_finding};
 
 use crate::failure::{Exit, Failure};
