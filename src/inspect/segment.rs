@@ -182,6 +182,10 @@ fn look(
             if extent == Extent::Whole {
                 let own = Some(frame.generation);
                 report.beyond = survey(cursor.window(), from, end, own)?;
+                if sealed.is_some() {
+                    // A start zeroes behind the end of the last segment only.
+                    report.beyond.own_places = 0;
+                }
             }
             report.unreadable = cursor.window().unreadable().to_vec();
         }
@@ -356,22 +360,27 @@ fn look_at_records(
         }
         _ => None,
     };
-    let found = take_apart(cursor, checkpoint)?;
+    let sealed = sealed.zip(base).map(|(sealed, base)| sealed.0.saturating_sub(base.0));
+    let found = take_apart(cursor, checkpoint, sealed)?;
     if let Some((claim, by)) = found.claim
         && report.vouched.is_none_or(|(vouched, _)| vouched < claim)
     {
         report.vouched = Some((claim, VouchedBy::Record(by)));
     }
-    let sealed = sealed.zip(base).map(|(sealed, base)| sealed.0.saturating_sub(base.0));
     let vouched = report.vouched.map_or(0, |(vouched, _)| vouched);
     let end = found.end(vouched, sealed);
     let last = end.unwrap_or(found.pieces.len() - 1);
     let first = found.pieces[0];
     let offset = report.absolute(first.next());
     report.stop = Some(Stop { position: first.to, offset, error: first.stop });
-    report.records = sum(&found.pieces[..=last], report);
-    report.records.cut_off =
-        found.pieces[last + 1..].iter().map(|piece| piece.count).sum::<u64>() + found.strays;
+    // What stands beyond the end of a sealed segment is of a branch that a heal cut off: none of the log's records (I2).
+    let mut own = found.pieces[..=last].to_vec();
+    if let (Some(piece), Some(end)) = (found.sealed, own.last_mut()) {
+        *end = piece;
+    }
+    report.records = sum(&own, report);
+    let all: u64 = found.pieces.iter().map(|piece| piece.count).sum();
+    report.records.cut_off = all - report.records.count + found.strays;
     note_damage(&found, end, sealed, report);
     if let Some((position, next)) = found.checkpoint_wrong
         && let CheckpointView::Valid(checkpoint) = report.checkpoint

@@ -245,6 +245,26 @@ fn leftovers_behind_the_records_of_a_reused_file_are_told_by_generation() {
 }
 
 #[test]
+fn i2_what_a_heal_cut_off_is_none_of_the_logs_records() {
+    let log = golden("node/logs/orders");
+    let lines = run("inspect {} --records --json", &log).exits(0).json_lines();
+    let marks: Vec<_> = lines
+        .iter()
+        .filter(|line| line.get("durable_below").is_some())
+        .map(|line| (line["offset"].as_u64().unwrap(), line["cut_off"].as_bool().unwrap()))
+        .collect();
+    let expected = [(0, false), (1, false), (2, false), (3, true), (3, false), (4, false)];
+    assert_eq!(marks, expected);
+    let first = lines.iter().find(|line| line["header"]["base"] == 0).unwrap();
+    assert_eq!((&first["records"]["count"], &first["records"]["cut_off"]), (&json!(3), &json!(1)));
+    assert_eq!(first["beyond"]["own_places"], 0);
+    let shown = run("inspect {} --records", &log).exits(0);
+    assert_eq!(shown.text().matches("(cut off").count(), 1, "{}", shown.text());
+    let checked = run("verify {} --json", &golden("node")).exits(0).json();
+    assert_eq!(checked["records"], 5);
+}
+
+#[test]
 fn what_the_files_cost_is_told_against_what_they_hold() {
     let path = golden("node");
     let report = run("inspect {} --json", &path).exits(0).json();
@@ -260,6 +280,8 @@ fn what_the_files_cost_is_told_against_what_they_hold() {
     for field in ["held_bytes", "held_exact", "file_bytes", "disk_bytes", "used"] {
         assert_eq!(report["total"][field], log[field], "{field}: there is one log");
     }
+    let log = run("inspect {} --records --json", &path.join("logs/orders")).exits(0).json_lines();
+    assert_eq!((&log[0]["held_bytes"], &log[0]["held_exact"]), (&json!(120 + 96), &json!(true)));
     let shown = run("inspect {}", &path).exits(0);
     assert!(
         shown.text().contains("4.1 KiB of records at most in 24 KiB of files, "),

@@ -13,6 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::{numbers, output};
 use anstyle::Style;
 use clap::Args;
+use plimsoll::Offset;
 use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
 use plimsoll::inspect::{
     self as engine, Depth, Finding, Outcome, Role, SegmentEntry, SegmentReport, Which,
@@ -70,11 +71,17 @@ impl Inspect {
             return hex::run(&self.path, which, as_json);
         }
         let report = engine::segment(&OsFileSystem, &placed(&self.path), &settle);
-        self.print_segment(&report, as_json)?;
+        self.print_segment(&report, None, as_json)?;
         verdict(report.outcome, &report.findings)
     }
 
-    fn print_segment(&self, report: &SegmentReport, as_json: bool) -> Result<(), Failure> {
+    /// `end` is where the next segment says that this one ends.
+    fn print_segment(
+        &self,
+        report: &SegmentReport,
+        end: Option<Offset>,
+        as_json: bool,
+    ) -> Result<(), Failure> {
         if as_json {
             output::line(segment::json(report))?;
         } else {
@@ -82,7 +89,7 @@ impl Inspect {
         }
         // What cannot be opened has no records to list, and was told. What was given up has none that are a log's.
         if self.records && report.outcome != Outcome::Unreadable && report.standing.is_none() {
-            records::print(&report.path, as_json)?;
+            records::print(&report.path, end, as_json)?;
         }
         Ok(())
     }
@@ -112,7 +119,7 @@ impl Inspect {
         }
         for entry in &report.segments {
             if let Some(segment) = &entry.report {
-                self.print_segment(segment, as_json)?;
+                self.print_segment(segment, entry.end.filter(|_| entry.sealed), as_json)?;
             }
         }
         verdict(report.outcome, &report.findings)
