@@ -23,14 +23,18 @@ use std::path::{Path, PathBuf};
 /// LAYOUT is damaged, 3 if something cannot be read; nothing that is wrong with a spare is damage.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Columns: STAMPED, ready for use; GIVEN UP, by a log, not stamped yet; WRONG, of the wrong size or with a header that
-cannot be read; MAKING, being made. GENERATIONS are those of the first two.
+Columns:
+  GENERATIONS  lowest and highest of those stamped or given up
+  STAMPED      ready for use
+  GIVEN UP     by a log, not stamped yet
+  WRONG        of the wrong size, or the header cannot be read
+  MAKING       being made
 
 Example:
   plimsoll pool /var/lib/plimsoll")]
 pub(crate) struct Pool {
     /// The data directories
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
 }
 
