@@ -60,6 +60,6 @@ pub use log::{
     AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView,
     Ticket, Truncated,
 };
-pub use node::{Node, NodeBuilder, NodeOptions, NodeStats};
+pub use node::{Node, NodeBuilder, NodeOptions, NodeStats, PrivateLog};
 pub use pool::{Allowance, PoolOptions, PoolStats};
 pub use types::{LogName, Offset, WriteClass};

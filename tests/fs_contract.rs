@@ -1,6 +1,12 @@
 //! What every file system must do, run on the simulated and on the real one.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
+#[path = "common/mounts.rs"]
+mod mounts;
+#[path = "common/skip.rs"]
+mod skip;
+
+use mounts::Mount;
 use plimsoll::fs::sim::SimFileSystem;
 use plimsoll::fs::{File, FileKind, FileSystem, OsFileSystem, Write};
 use std::io::ErrorKind;
@@ -10,11 +16,15 @@ use std::sync::Arc;
 /// Makes a link at the first path that points to the second.
 type Link = Box<dyn Fn(&Path, &Path)>;
 
+/// Mounts another device at a directory until what it gives is dropped; or says why it cannot.
+type Mounts = Box<dyn Fn(&Path) -> Result<Option<Mount>, String>>;
+
 /// A file system with an empty directory to work in, and a way to make links there.
 struct Bench {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     link: Link,
+    mount: Mounts,
     _temp: Option<tempfile::TempDir>,
 }
 
@@ -22,11 +32,15 @@ impl Bench {
     fn simulated() -> Self {
         let fs = SimFileSystem::new(1);
         fs.prepare_dir("/bench").unwrap();
-        let linked = fs.clone();
+        let (linked, mounted) = (fs.clone(), fs.clone());
         Self {
             fs: Arc::new(fs),
             dir: "/bench".into(),
             link: Box::new(move |path, to| linked.prepare_link(path, to).unwrap()),
+            mount: Box::new(move |dir| {
+                mounted.mount(dir).unwrap();
+                Ok(None)
+            }),
             _temp: None,
         }
     }
@@ -37,6 +51,7 @@ impl Bench {
             fs: Arc::new(OsFileSystem),
             dir: temp.path().to_path_buf(),
             link: Box::new(|path, to| std::os::unix::fs::symlink(to, path).unwrap()),
+            mount: Box::new(|dir| Mount::tmpfs_at(dir, 1 << 20).map(Some)),
             _temp: Some(temp),
         }
     }
@@ -108,6 +123,10 @@ on_both! {
     fs_random_differs
     fs_space_is_plausible
     fs_absurd_sizes_are_errors_with_their_number
+    fs_asking_for_no_copy_on_write_is_a_wish
+    fs_the_place_of_a_file_is_its_own
+    fs_no_rename_goes_to_another_device
+    fs_a_mount_point_stays_where_it_is
 }
 
 fn fs_create_is_exclusive(bench: &Bench) {
@@ -383,6 +402,93 @@ fn fs_absurd_sizes_are_errors_with_their_number(bench: &Bench) {
         assert!(matches!(errno(result), libc::EFBIG | libc::EINVAL));
     }
     assert_eq!(file.len().unwrap(), 0);
+}
+
+fn fs_asking_for_no_copy_on_write_is_a_wish(bench: &Bench) {
+    let file = bench.file("a", b"");
+    let taken = file.no_copy_on_write().unwrap();
+    assert_eq!(file.no_copy_on_write().unwrap(), taken);
+    file.write_and_sync(&[Write { position: 0, bytes: &[1; 8192] }]).unwrap();
+    let before = file.place().unwrap();
+    file.write_and_sync(&[Write { position: 0, bytes: &[2; 4096] }]).unwrap();
+    assert!(!taken || file.place().unwrap() == before, "taken, and not kept");
+    assert_eq!(file.no_copy_on_write().unwrap(), taken, "asked again when there are bytes");
+    assert_eq!(bench.bytes("a"), [[2; 4096], [1; 4096]].concat());
+}
+
+fn fs_the_place_of_a_file_is_its_own(bench: &Bench) {
+    let file = bench.file("a", b"");
+    assert_eq!(file.place().unwrap(), None);
+    file.write_and_sync(&[Write { position: 8192, bytes: &[1; 4096] }]).unwrap();
+    assert_eq!(file.place().unwrap(), None, "the first block is a hole");
+    file.write_and_sync(&[Write { position: 0, bytes: &[1; 4096] }]).unwrap();
+    let place = file.place().unwrap();
+    assert_eq!(file.place().unwrap(), place);
+    assert_eq!(bench.fs.open_read(&bench.at("a")).unwrap().place().unwrap(), place);
+    file.write_and_sync(&[Write { position: 8192, bytes: &[2; 4096] }]).unwrap();
+    assert_eq!(file.place().unwrap(), place, "another block was written");
+    let other = bench.file("b", &[1; 4096]);
+    assert!(place.is_none() || other.place().unwrap() != place);
+}
+
+fn fs_no_rename_goes_to_another_device(bench: &Bench) {
+    let (fs, mount) = (&bench.fs, bench.at("mount"));
+    fs.create_dir(&mount).unwrap();
+    let _mount = match (bench.mount)(&mount) {
+        Ok(mount) => mount,
+        Err(why) => return skip::skip("fs_no_rename_goes_to_another_device", &why),
+    };
+    bench.file("here", b"here");
+    bench.file("mount/there", b"there");
+    let device = |name: &str| fs.metadata(&bench.at(name)).unwrap().device;
+    assert_ne!(device("mount"), device(""));
+    assert_eq!((device("mount"), device("")), (device("mount/there"), device("here")));
+    let rename = |from: &str, to: &str| fs.rename(&bench.at(from), &bench.at(to));
+    for (from, to) in [
+        ("here", "mount/here"),
+        ("here", "mount/there"),
+        ("mount/there", "there"),
+        // Told before the names are looked at.
+        ("missing", "mount/missing"),
+    ] {
+        assert_eq!(errno(rename(from, to)), libc::EXDEV, "{from} to {to}");
+    }
+    assert_eq!(errno(rename("missing/a", "mount/a")), libc::ENOENT);
+    assert_eq!(errno(rename("here", "mount/missing/here")), libc::ENOENT);
+    fs.create_dir(&bench.at("mount/dir")).unwrap();
+    rename("mount/there", "mount/dir/moved").unwrap();
+    assert_eq!(bench.bytes("mount/dir/moved"), b"there");
+    assert_eq!(bench.bytes("here"), b"here");
+    assert_eq!(bench.names(), ["here", "mount"]);
+}
+
+fn fs_a_mount_point_stays_where_it_is(bench: &Bench) {
+    let fs = &bench.fs;
+    for dir in ["above", "above/mount", "above/empty"] {
+        fs.create_dir(&bench.at(dir)).unwrap();
+    }
+    let _mount = match (bench.mount)(&bench.at("above/mount")) {
+        Ok(mount) => mount,
+        Err(why) => return skip::skip("fs_a_mount_point_stays_where_it_is", &why),
+    };
+    let rename = |from: &str, to: &str| fs.rename(&bench.at(from), &bench.at(to));
+    for filled in [false, true] {
+        assert_eq!(errno(rename("above/mount", "above/other")), libc::EBUSY);
+        assert_eq!(errno(rename("above/mount", "other")), libc::EBUSY);
+        assert_eq!(errno(rename("above/empty", "above/mount")), libc::EBUSY);
+        assert_eq!(errno(fs.remove_dir(&bench.at("above/mount"))), libc::EBUSY, "{filled}");
+        if !filled {
+            bench.file("above/mount/file", b"kept");
+            bench.file("above/file", b"");
+        }
+    }
+    assert_eq!(errno(rename("above/file", "above/mount")), libc::EISDIR);
+    assert_eq!(errno(rename("above/mount", "above/file")), libc::ENOTDIR);
+    // It goes with the directory that it is in.
+    rename("above", "moved").unwrap();
+    assert_eq!(bench.bytes("moved/mount/file"), b"kept");
+    assert_eq!(errno(rename("moved/file", "moved/mount/other")), libc::EXDEV);
+    rename("moved", "above").unwrap();
 }
 
 mod os_only {

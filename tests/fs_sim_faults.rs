@@ -167,7 +167,7 @@ fn fs_a_fault_strikes_where_it_was_aimed() {
 #[test]
 fn fs_every_kind_can_fail() {
     type Call = fn(&SimFileSystem, &dyn File) -> io::Result<()>;
-    let every: [(OpKind, Call); 17] = [
+    let every: [(OpKind, Call); 19] = [
         (OpKind::Open, |fs, _| fs.open_read(Path::new(PATH)).map(drop)),
         (OpKind::Create, |fs, _| fs.create(Path::new("/d/new")).map(drop)),
         (OpKind::CreateDir, |fs, _| fs.create_dir(Path::new("/d/new"))),
@@ -185,6 +185,8 @@ fn fs_every_kind_can_fail() {
         (OpKind::Sync, |_, file| file.sync()),
         (OpKind::Allocate, |_, file| file.allocate(10_000)),
         (OpKind::SetLen, |_, file| file.set_len(10_000)),
+        (OpKind::Place, |_, file| file.place().map(drop)),
+        (OpKind::NoCopyOnWrite, |_, file| file.no_copy_on_write().map(drop)),
     ];
     assert_eq!(every.map(|(kind, _)| kind), OpKind::ALL);
     for (kind, call) in every {

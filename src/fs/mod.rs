@@ -10,11 +10,13 @@
 //! - No call follows a symbolic link in its last component.
 
 mod os;
+mod probe;
 #[cfg(feature = "sim")]
 pub mod sim;
 
 pub use crate::error::is_no_space;
 pub use os::OsFileSystem;
+pub use probe::reserves;
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -218,6 +220,30 @@ pub trait File: Debug + Send + Sync {
     /// # Errors
     /// As `ftruncate(2)`.
     fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Asks, while the file is still empty, that its blocks be overwritten in place. Says whether the file system took
+    /// that as a flag of the file (`FS_NOCOW_FL`): `false` where it has none, does not allow it, or the file has bytes.
+    ///
+    /// `false` does not say that blocks are copied: ext4 and XFS have no such flag and overwrite in place; see
+    /// [`reserves`]. With the flag btrfs keeps no checksums of the file's bytes.
+    ///
+    /// # Errors
+    /// As `ioctl(2)`; that the flag is refused is none.
+    fn no_copy_on_write(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Where the file's first block is, in bytes of its device or volume (`FS_IOC_FIEMAP`); `None` where the file system
+    /// does not tell, or the file has no such block of its own. May block while dirty pages get their blocks; makes
+    /// nothing durable.
+    ///
+    /// For telling copy-on-write by what it does: an address that changes when a block was overwritten and synced.
+    ///
+    /// # Errors
+    /// As `ioctl(2)`, failed write-backs included.
+    fn place(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// Reads until `into` is full or the file ends; gives the number of bytes read.
     ///

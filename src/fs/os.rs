@@ -3,6 +3,8 @@
 //! `write_and_sync` stays as the trait provides it: one `pwrite` for each part, then one `fdatasync`.
 #![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
 
+mod ioctl;
+
 use super::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
@@ -192,6 +194,14 @@ impl File for OsFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let len = libc::off_t::try_from(len).map_err(|_| Errno::EFBIG)?;
         Ok(retry(|| ftruncate(&self.0, len))?)
+    }
+
+    fn no_copy_on_write(&self) -> io::Result<bool> {
+        ioctl::no_copy_on_write(&self.0)
+    }
+
+    fn place(&self) -> io::Result<Option<u64>> {
+        ioctl::place(&self.0)
     }
 }
 

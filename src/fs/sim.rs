@@ -7,6 +7,11 @@
 //! - A directory operation is surely durable when every directory that it changes was synced after it: a rename between
 //!   two directories needs both. Before that it may survive or not, as [`Names`] says; the file `names.rs` has the rules.
 //!
+//! # Several devices
+//!
+//! All is one device until [`SimFileSystem::mount`] makes another of a directory and what is below it: with another number,
+//! space of its own, and no rename across. A power cut strikes all devices at once; faults do not ask for the device.
+//!
 //! # Two kinds of crash
 //!
 //! [`SimFileSystem::process_death`] keeps the cache: what was written is read back, synced or not.
@@ -38,6 +43,7 @@ mod fault;
 mod futures;
 mod image;
 mod machine;
+mod mount;
 mod names;
 mod space;
 mod tree;
@@ -49,13 +55,12 @@ pub use fault::{Fault, Op, OpKind, Reached, Then, What, When};
 pub use futures::Futures;
 pub use space::Charges;
 
-use crate::fs::Space;
 use calls::hold;
 use choose::SplitMix;
 use content::Content;
 use image::Hash;
 use machine::{Disk, Machine};
-use space::Budget;
+use space::Budgets;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -83,7 +88,7 @@ pub enum Names {
     /// Any of them, as long as what is left makes sense; a rename is kept or lost as one.
     #[default]
     Subset,
-    /// The first so many: a file system with one ordered journal, in which one surely durable operation carries all
+    /// The first so many on each device: a file system with one ordered journal, in which one surely durable operation carries all
     /// earlier ones with it.
     Prefix,
 }
@@ -152,7 +157,7 @@ impl SimFileSystem {
     pub fn new(seed: u64) -> Self {
         let disk = Disk {
             tree: Tree::new(),
-            budget: Budget::default(),
+            budgets: Budgets::new(),
             profile: Profile::default(),
             random: SplitMix(seed),
             ops: 0,
@@ -330,29 +335,6 @@ impl SimFileSystem {
         hold(&self.machine).faults.waiting()
     }
 
-    // Space.
-
-    /// Sets the size of the disk in bytes; `None` is no limit.
-    pub fn set_capacity(&self, bytes: Option<u64>) {
-        hold(&self.machine).disk.budget.capacity = bytes;
-    }
-
-    /// Sets what costs blocks.
-    pub fn set_charges(&self, charges: Charges) {
-        hold(&self.machine).disk.budget.charges = charges;
-    }
-
-    /// Bytes of disk blocks in use.
-    #[must_use]
-    pub fn used(&self) -> u64 {
-        hold(&self.machine).disk.budget.used
-    }
-
-    /// Sets what free-space queries answer; `None` is the truth.
-    pub fn set_space(&self, space: Option<Space>) {
-        hold(&self.machine).disk.budget.told = space;
-    }
-
     // Rot: all of it strikes the cache and the disk alike.
 
     /// Flips the bits of `mask` in one byte. Beyond the end of the file nothing happens.
@@ -441,13 +423,16 @@ impl SimFileSystem {
         files.map(|(path, _)| path).collect()
     }
 
-    /// A hash of all names, lengths and bytes that reads show: to count distinct images.
+    /// A hash of all names, lengths and bytes that reads show, and of what is mounted where: to count distinct images.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let tree = &hold(&self.machine).disk.tree;
         let mut hash = Hash::default();
         for (path, inode) in tree.paths() {
             hash.bytes(path.as_os_str().as_encoded_bytes());
+            if tree.is_mount_point(inode) {
+                hash.word(tree.device(inode));
+            }
             if let Ok(content) = tree.content(inode) {
                 hash.word(content.fingerprint());
             }

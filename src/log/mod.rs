@@ -11,6 +11,7 @@ mod read;
 mod replace;
 mod stage;
 mod state;
+mod swap;
 mod ticket;
 mod truncate;
 

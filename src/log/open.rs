@@ -131,6 +131,7 @@ impl State {
             lock: None,
             segments,
             retired: std::collections::VecDeque::new(),
+            truncated: Offset::ZERO,
             next,
             durable: next,
             millis,

@@ -177,6 +177,8 @@ pub(crate) struct State {
     pub(crate) segments: VecDeque<Arc<Segment>>,
     /// Truncated, oldest first, still to be given up.
     pub(crate) retired: VecDeque<Arc<Segment>>,
+    /// Up to here its owner has truncated it, in this life.
+    pub(crate) truncated: Offset,
     /// The offset of the next record that is staged.
     pub(crate) next: Offset,
     /// Below this all is durable.

@@ -16,6 +16,7 @@ impl Shared {
                 return Err(why.clone().into());
             }
             let keep_from = offset.min(state.durable);
+            state.truncated = state.truncated.max(keep_from);
             let (mut freed, mut bytes) = (0, 0);
             // The last one always stays, and it must be a durable one: its header holds the log's next offset (I8).
             while state

@@ -3,9 +3,11 @@
 mod data_dir;
 mod hub;
 mod options;
+mod private;
 mod stats;
 
 pub use options::NodeOptions;
+pub use private::PrivateLog;
 pub use stats::NodeStats;
 
 use crate::admission::Admission;
@@ -294,7 +296,13 @@ impl Inner {
                 if let Err(error) = shared.checkpoint() {
                     tracing::warn!(log = %log.name(), %error, "no checkpoint");
                 }
-                left -= 1;
+                left = left.saturating_sub(1);
+            }
+            if shared.wants_swap(self.options.idle_checkpoint) {
+                if let Err(error) = shared.swap_for_tiny(self.options.idle_checkpoint) {
+                    tracing::warn!(log = %log.name(), %error, "no tiny file in the place of a large one");
+                }
+                left = left.saturating_sub(1);
             }
             if let Err(error) = shared.give_up_retired() {
                 tracing::warn!(log = %log.name(), %error, "truncated files are still there");

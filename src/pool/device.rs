@@ -73,6 +73,8 @@ pub(super) struct DeviceState {
     pub(super) space_at: Option<Duration>,
     /// Whether the space of a file can be counted on when it is overwritten; `None` until that was tried.
     pub(super) reserves: Option<bool>,
+    /// Not tried before.
+    pub(super) probe_at: Duration,
     /// The last file that was to be made ahead could not be: until then no other is begun.
     pub(super) retry_at: Duration,
     /// It found no room.
@@ -95,6 +97,7 @@ impl Device {
             space: None,
             space_at: None,
             reserves: None,
+            probe_at: Duration::ZERO,
             retry_at: Duration::ZERO,
             full: false,
             books: Vec::new(),

@@ -34,6 +34,10 @@ impl Making {
         capacity: u64,
     ) -> io::Result<Self> {
         let file = fs.create(&path)?;
+        // Where blocks are copied when they are overwritten, a file that is there would be no space that is there.
+        if let Err(error) = file.no_copy_on_write() {
+            tracing::debug!(path = %path.display(), %error, "blocks may be copied when they are overwritten");
+        }
         // Growing by writing says whether the disk takes the file, also where reserving is refused for whatever reason.
         if let Err(error) = file.allocate(capacity) {
             tracing::debug!(path = %path.display(), %error, "no space is reserved, the file grows by writing");

@@ -3,7 +3,7 @@
 use super::make::Making;
 use super::shelf::Shelf;
 use super::{Step, make};
-use crate::fs::is_no_space;
+use crate::fs::{is_no_space, reserves};
 use crate::types::{Fraction, Generation, SizeClass};
 use std::io;
 use std::sync::PoisonError;
@@ -18,10 +18,16 @@ const FREE_FOR_MAKING: Fraction = Fraction::percent(10);
 /// When a file that found no room is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// When a probe that failed is tried again.
+const PROBE_AGAIN: Duration = Duration::from_secs(60);
+
 impl Shelf {
     /// One step, the most urgent first.
     pub(super) fn step(&self) -> Step {
         self.refresh_space();
+        if self.probe() {
+            return Step::Done;
+        }
         if let Some((class, path)) = self.with(|state| state.next_waiting(self.at)) {
             // Above the budget it would be stamped only to be deleted.
             if self.with(|state| state.holding(self.at).over() == Some(class)) {
@@ -38,6 +44,28 @@ impl Shelf {
             return Step::Done;
         }
         self.make_ahead()
+    }
+
+    /// Finds out, once for each device, whether its spares are a reserve: where some are to be kept back, as a promise
+    /// hangs on it.
+    fn probe(&self) -> bool {
+        let now = self.clock.elapsed();
+        let due = self.with(|state| {
+            let promised = state.options.kept_back > 0 && now >= state.probe_at;
+            promised && state.reserves.is_none()
+        });
+        if !due {
+            return false;
+        }
+        // On an error, as on a full disk, it is tried again: until then it is taken for one, as most are.
+        self.with(|state| state.probe_at = now + PROBE_AGAIN);
+        match reserves(&*self.fs, &self.dir) {
+            Ok(reserves) => self.with(|state| state.reserves = Some(reserves)),
+            Err(error) => {
+                tracing::debug!(dir = %self.dir.display(), %error, "not known whether spares are a reserve");
+            }
+        }
+        true
     }
 
     fn refresh_space(&self) {

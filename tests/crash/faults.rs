@@ -145,6 +145,8 @@ survives! {
     every_call_of_a_roll_may_fail: "roll_batch";
     every_call_of_a_truncation_may_fail: "truncate";
     every_call_of_a_staged_truncation_may_fail: "truncate_staged";
+    every_call_of_a_swap_may_fail: "idle_swap";
+    every_call_of_a_swap_in_place_may_fail: "idle_swap_in_place";
     every_call_of_a_deletion_may_fail: "delete";
     every_call_of_a_checkpoint_may_fail: "idle_checkpoint";
     every_call_of_a_close_may_fail: "close";

@@ -53,6 +53,8 @@ plans! {
     roll_batch
     roll_single
     truncate
+    idle_swap
+    idle_swap_in_place
     truncate_partly
     truncate_staged
     delete

@@ -74,6 +74,20 @@ fn emptied() -> World {
     world.fork()
 }
 
+/// The same, its only file large: it was healed while it was in a large one.
+fn emptied_large() -> World {
+    let mut world = three_files();
+    world.start();
+    world.open("a");
+    world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Nothing)).on("logs/"));
+    world.must_fail("a", &[512]);
+    world.truncate_all("a");
+    assert_eq!(world.log("a").head(), world.log("a").durable());
+    assert!(world.log("a").segments()[0].capacity > SIZES.tiny);
+    world.close();
+    world.fork()
+}
+
 /// A log whose next record of 512 bytes ends with a block, its file large enough for more.
 fn at_a_blocks_end() -> World {
     let mut world = three_files();
@@ -237,6 +251,28 @@ pub(crate) const PLANS: &[Plan] = &[
         world.truncate_all("a");
         world.append("a", &[512]);
     }),
+    Plan::new("idle_swap", three_files, |world| {
+        world.start();
+        world.open("a");
+        world.truncate_all("a");
+        // Its large file goes for a tiny one, and with it the records that no truncation of whole files freed.
+        world.idle();
+        world.append("a", &[512]);
+        world.append("a", &[512, 1024]);
+    }),
+    Plan {
+        after: |world| {
+            world.open("a");
+            world.append("a", &[512, 512]);
+            world.idle();
+        },
+        ..Plan::new("idle_swap_in_place", emptied_large, |world| {
+            world.start();
+            world.open("a");
+            world.idle();
+            world.append("a", &[512]);
+        })
+    },
     Plan::new("truncate_partly", three_files, |world| {
         world.start();
         world.open("a");

@@ -430,11 +430,10 @@ fn in_pool(stats: &PoolStats) -> u64 {
     stats.ready.iter().chain(&stats.coming).sum()
 }
 
-/// A node with a small pool: two tiny files kept back, one of each class made ahead.
+/// A node whose pool makes no file by itself: what it does beyond stamping has plans of its own.
 pub(crate) fn options() -> NodeOptions {
     let mut options = NodeOptions::default();
-    options.pool.kept_back = 2 * SIZES.tiny;
-    options.pool.prepared = 1;
+    (options.pool.kept_back, options.pool.prepared) = (0, 0);
     options
 }
 

@@ -10,9 +10,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// `st_dev` of everything here.
-const DEVICE: u64 = 1;
-
 pub(super) fn hold(machine: &Mutex<Machine>) -> MutexGuard<'_, Machine> {
     machine.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -101,7 +98,8 @@ impl FileSystem for SimFileSystem {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let ask = Ask { to: Some(to), ..Ask::path(OpKind::Rename, from) };
         self.call(ask, |machine, _| {
-            machine.charge_rename()?;
+            let device = machine.disk.tree.device_of_rename(from, to)?;
+            machine.charge_rename(device)?;
             let op = machine.current_op();
             if let Some(replaced) = machine.disk.tree.rename(op, from, to)? {
                 machine.free_unreachable(replaced);
@@ -134,14 +132,16 @@ impl FileSystem for SimFileSystem {
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         self.call(Ask::path(OpKind::Metadata, path), |machine, _| {
-            let node = machine.disk.tree.node(machine.disk.tree.inode(path)?)?;
+            let inode = machine.disk.tree.inode(path)?;
+            let node = machine.disk.tree.node(inode)?;
             let (len, blocks) = match node {
                 Node::File(content) => (content.len(), content.blocks.len()),
                 Node::Dir(_) => (super::image::PAGE as u64, 1),
                 Node::Link(target) => (target.as_os_str().len() as u64, 0),
             };
             let disk_bytes = blocks as u64 * super::image::PAGE as u64;
-            Ok(Metadata { kind: node.kind(), len, disk_bytes, device: DEVICE })
+            let device = machine.disk.tree.device(inode);
+            Ok(Metadata { kind: node.kind(), len, disk_bytes, device })
         })
     }
 
@@ -158,8 +158,10 @@ impl FileSystem for SimFileSystem {
             if machine.disk.tree.node(inode)?.kind() == FileKind::Link {
                 return Err(errno(libc::ELOOP));
             }
-            let inodes = machine.disk.tree.nodes().count() as u64;
-            Ok(machine.disk.budget.space(inodes))
+            let tree = &machine.disk.tree;
+            let device = tree.device(inode);
+            let inodes = tree.nodes().filter(|(inode, _)| tree.device(*inode) == device).count();
+            Ok(machine.disk.budgets.of(device).space(inodes as u64))
         })
     }
 
@@ -189,10 +191,10 @@ impl FileSystem for SimFileSystem {
 
 fn make(machine: &mut Machine, path: &Path, node: Node) -> io::Result<Inode> {
     let place = machine.disk.tree.find(path)?;
-    if place.inode.is_some() {
+    let (Some((dir, _)), None) = (place.entry, place.inode) else {
         return Err(errno(libc::EEXIST));
-    }
-    machine.charge_create()?;
+    };
+    machine.charge_create(dir)?;
     let op = machine.current_op();
     machine.disk.tree.make(op, path, node)
 }
@@ -278,6 +280,16 @@ impl File for SimFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let (mut machine, go) = self.begin(OpKind::SetLen, 0, len)?;
         done(go, machine.set_len(self.inode, len))
+    }
+
+    fn no_copy_on_write(&self) -> io::Result<bool> {
+        let (mut machine, go) = self.begin(OpKind::NoCopyOnWrite, 0, 0)?;
+        done(go, machine.no_copy_on_write(self.inode))
+    }
+
+    fn place(&self) -> io::Result<Option<u64>> {
+        let (machine, go) = self.begin(OpKind::Place, 0, 0)?;
+        done(go, Ok(machine.disk.tree.content(self.inode)?.place(self.inode)))
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Choice {
         /// Number of the operation that made it, as in [`super::Op`].
         op: u64,
     },
-    /// How many of the directory operations survive, with [`super::Names::Prefix`].
+    /// How many of the directory operations on one device survive, with [`super::Names::Prefix`]; the main device first.
     Names,
 }
 

@@ -34,6 +34,10 @@ pub(super) struct Content {
     pub(super) blocks: BTreeSet<usize>,
     /// Pages that have a second block until the next sync, on a file system that never overwrites in place.
     pub(super) copies: usize,
+    /// Overwritten in place, whatever the file system does with others.
+    pub(super) in_place: bool,
+    /// How often an overwrite gave the first page another block.
+    pub(super) moves: u64,
     /// Pages whose sectors cannot be read.
     pub(super) unreadable: BTreeSet<usize>,
     /// Write-backs that failed so far.
@@ -82,6 +86,12 @@ impl Content {
     pub(super) fn is_pending(&self) -> bool {
         let clean = self.dirty.is_empty() && self.lengths.is_empty() && self.stale.is_empty();
         !clean || self.errors > 0
+    }
+
+    /// Where the first page is; no other file's is there, and none is where it was before an overwrite moved it.
+    pub(super) fn place(&self, inode: u64) -> Option<u64> {
+        let base = inode.wrapping_mul(super::machine::MOST_BYTES);
+        self.blocks.contains(&0).then(|| base.wrapping_add(self.moves * PAGE as u64))
     }
 
     pub(super) fn write(&mut self, position: u64, bytes: &[u8]) {

@@ -25,6 +25,8 @@ pub enum OpKind {
     Sync,
     Allocate,
     SetLen,
+    Place,
+    NoCopyOnWrite,
 }
 
 impl OpKind {
@@ -47,6 +49,8 @@ impl OpKind {
         Self::Sync,
         Self::Allocate,
         Self::SetLen,
+        Self::Place,
+        Self::NoCopyOnWrite,
     ];
 
     /// Whether it changes what a crash leaves. A crash before one that does not is the same as one before the next
@@ -55,7 +59,13 @@ impl OpKind {
     pub fn changes(self) -> bool {
         !matches!(
             self,
-            Self::Open | Self::List | Self::Metadata | Self::Space | Self::Random | Self::Read
+            Self::Open
+                | Self::List
+                | Self::Metadata
+                | Self::Space
+                | Self::Random
+                | Self::Read
+                | Self::Place
         )
     }
 }

@@ -3,8 +3,9 @@
 use super::choose::{AllPersisted, Chooser, NothingPersisted, Seeded, SplitMix};
 use super::fault::{Faults, Op, OpKind, Reached, What};
 use super::image::{spans, split};
+use super::mount::Device;
 use super::names::Inode;
-use super::space::Budget;
+use super::space::{Budget, Budgets};
 use super::tree::{Node, Tree, errno};
 use super::{Profile, dead};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use std::io;
 use std::path::Path;
 
 /// No file is longer than this, or a wild position would take all memory.
-const MOST_BYTES: u64 = 1 << 36;
+pub(super) const MOST_BYTES: u64 = 1 << 36;
 
 fn fits(len: u64) -> io::Result<()> {
     if len > MOST_BYTES { Err(errno(libc::EFBIG)) } else { Ok(()) }
@@ -22,7 +23,7 @@ fn fits(len: u64) -> io::Result<()> {
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     pub(super) tree: Tree,
-    pub(super) budget: Budget,
+    pub(super) budgets: Budgets,
     pub(super) profile: Profile,
     pub(super) random: SplitMix,
     pub(super) ops: u64,
@@ -144,7 +145,13 @@ impl Machine {
         self.disk.ops.saturating_sub(1)
     }
 
-    fn charge(&mut self, blocks: usize) -> io::Result<()> {
+    /// The budget that a file's blocks come from.
+    fn budget_of(&mut self, inode: Inode) -> &mut Budget {
+        let device = self.disk.tree.device(inode);
+        self.disk.budgets.of_mut(device)
+    }
+
+    fn charge(&mut self, device: Device, blocks: usize) -> io::Result<()> {
         if blocks == 0 {
             return Ok(());
         }
@@ -153,25 +160,27 @@ impl Machine {
             Some(_) => return Err(errno(libc::ENOSPC)),
             None => {}
         }
-        if !self.disk.budget.charges.at_sync && !self.disk.budget.has(blocks) {
+        let budget = self.disk.budgets.of_mut(device);
+        if !budget.charges.at_sync && !budget.has(blocks) {
             return Err(errno(libc::ENOSPC));
         }
-        self.disk.budget.take(blocks);
+        budget.take(blocks);
         Ok(())
     }
 
-    pub(super) fn charge_create(&mut self) -> io::Result<()> {
-        self.charge(self.create_blocks())
+    fn charge_file(&mut self, inode: Inode, blocks: usize) -> io::Result<()> {
+        self.charge(self.disk.tree.device(inode), blocks)
     }
 
-    fn create_blocks(&self) -> usize {
-        self.disk.budget.charges.create as usize
+    pub(super) fn charge_create(&mut self, dir: Inode) -> io::Result<()> {
+        let blocks = self.budget_of(dir).charges.create as usize;
+        self.charge_file(dir, blocks)
     }
 
-    pub(super) fn charge_rename(&mut self) -> io::Result<()> {
-        let blocks = self.disk.budget.charges.rename as usize;
-        self.charge(blocks)?;
-        self.disk.budget.free(blocks);
+    pub(super) fn charge_rename(&mut self, device: Device) -> io::Result<()> {
+        let blocks = self.disk.budgets.of(device).charges.rename as usize;
+        self.charge(device, blocks)?;
+        self.disk.budgets.of_mut(device).free(blocks);
         Ok(())
     }
 
@@ -211,12 +220,16 @@ impl Machine {
         if !content.takes(page, count) {
             return Err(errno(libc::EIO));
         }
-        if !content.blocks.contains(&page) {
-            self.charge(1)?;
+        let (new, again) = (!content.blocks.contains(&page), content.is_dirty(page));
+        let in_place = content.in_place || !self.budget_of(inode).charges.overwrites;
+        if new {
+            self.charge_file(inode, 1)?;
             self.disk.tree.content_mut(inode)?.blocks.insert(page);
-        } else if self.disk.budget.charges.overwrites && !content.is_dirty(page) {
-            self.charge(1)?;
-            self.disk.tree.content_mut(inode)?.copies += 1;
+        } else if !in_place && !again {
+            self.charge_file(inode, 1)?;
+            let content = self.disk.tree.content_mut(inode)?;
+            content.copies += 1;
+            content.moves += u64::from(page == 0);
         }
         Ok(())
     }
@@ -227,9 +240,14 @@ impl Machine {
         let (whole, rest) = split(len);
         let pages = whole + usize::from(rest > 0);
         let missing = pages - content.blocks.range(..pages).count();
-        self.charge(missing)?;
+        let pretends = self.budget_of(inode).charges.pretends;
+        if !pretends {
+            self.charge_file(inode, missing)?;
+        }
         let content = self.disk.tree.content_mut(inode)?;
-        content.blocks.extend(0..pages);
+        if !pretends {
+            content.blocks.extend(0..pages);
+        }
         if len > content.len() {
             content.set_len(len);
         }
@@ -242,13 +260,24 @@ impl Machine {
         let before = content.blocks.len();
         content.set_len(len);
         let freed = before - content.blocks.len();
-        self.disk.budget.free(freed);
+        self.budget_of(inode).free(freed);
         Ok(())
+    }
+
+    /// Sets the flag of an empty file, where overwrites are charged and there is such a flag. It is durable at once:
+    /// without it a file costs more, and reads the same.
+    pub(super) fn no_copy_on_write(&mut self, inode: Inode) -> io::Result<bool> {
+        let charges = self.budget_of(inode).charges;
+        let has_flag = charges.overwrites && !charges.no_flag;
+        let content = self.disk.tree.content_mut(inode)?;
+        content.in_place |= has_flag && content.len() == 0;
+        Ok(has_flag && content.in_place)
     }
 
     /// `seen` is how many failed write-backs of the file this handle knows of.
     pub(super) fn sync(&mut self, inode: Inode, seen: &mut u64, go: Go) -> io::Result<()> {
-        let full = self.disk.budget.charges.at_sync && !self.disk.budget.has(0);
+        let budget = self.budget_of(inode);
+        let full = budget.charges.at_sync && !budget.has(0);
         let go = if go == Go::On && full && self.disk.tree.content(inode)?.is_pending() {
             Go::FailSync(libc::ENOSPC, Reached::Nothing)
         } else {
@@ -273,7 +302,7 @@ impl Machine {
         }
         content.sync();
         let copies = std::mem::take(&mut content.copies);
-        self.disk.budget.free(copies);
+        self.budget_of(inode).free(copies);
         match go {
             Go::DoneThen(code) => Err(errno(code)),
             _ => Ok(()),
@@ -292,7 +321,7 @@ impl Machine {
         content.errors += 1;
         content.error_seen = false;
         let copies = std::mem::take(&mut content.copies);
-        self.disk.budget.free(copies);
+        self.budget_of(inode).free(copies);
         Ok(())
     }
 
@@ -326,7 +355,8 @@ impl Machine {
         }
         let content = self.disk.tree.content(inode);
         let blocks = content.map_or(0, |content| content.blocks.len() + content.copies);
-        self.disk.budget.free(blocks + self.create_blocks());
+        let budget = self.budget_of(inode);
+        budget.free(blocks + budget.charges.create as usize);
     }
 
     pub(super) fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
@@ -366,14 +396,29 @@ impl Machine {
     }
 
     fn count_used(&mut self) {
-        let blocks = self.disk.tree.nodes().map(|(_, node)| match node {
-            Node::File(content) => content.blocks.len() + content.copies,
-            _ => 0,
-        });
-        let blocks: usize = blocks.sum();
-        let made = self.disk.tree.nodes().count() - 1; // All but the root.
-        self.disk.budget.used = 0;
-        self.disk.budget.take(blocks + made * self.create_blocks());
+        let Disk { tree, budgets, .. } = &mut self.disk;
+        budgets.all_mut().for_each(|budget| budget.used = 0);
+        for (inode, node) in tree.nodes() {
+            let budget = budgets.of_mut(tree.device(inode));
+            let blocks = match node {
+                Node::File(content) => content.blocks.len() + content.copies,
+                _ => 0,
+            };
+            let made = if tree.is_device_root(inode) { 0 } else { budget.charges.create as usize };
+            budget.take(blocks + made);
+        }
+    }
+
+    pub(super) fn mount(&mut self, path: &Path) -> io::Result<Device> {
+        let mut budgets = self.disk.budgets.clone();
+        let device = budgets.add();
+        self.disk.tree.mount(path, device)?;
+        self.disk.budgets = budgets;
+        // Every name is settled, so what has neither a name nor a handle does not come back and is not counted.
+        let open = &self.open;
+        self.disk.tree.collect(|inode| open.contains_key(&inode));
+        self.count_used();
+        Ok(device)
     }
 
     pub(super) fn evict(&mut self, inode: Inode) -> io::Result<()> {

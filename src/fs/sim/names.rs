@@ -11,10 +11,13 @@
 //! - What a surely durable operation needs by these two rules is surely durable itself.
 //! - An operation in a directory whose making is lost is lost too. But a sync of that directory does not make its own
 //!   name durable: then both the old and the new name of a file moved into it are gone.
+//! - Each device has a journal of its own: with [`Names::Prefix`] an operation carries none of another device with it.
 //! - Moving a directory needs the earlier moves of those above its new place, or two could end up inside each other.
 
 use super::Names;
 use super::choose::{Choice, Chooser, ask};
+use super::mount::Device;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
@@ -38,6 +41,8 @@ impl Entry {
 pub(super) struct Change {
     /// Number of the operation.
     pub(super) op: u64,
+    /// Where its directories are; no operation changes those of two devices.
+    pub(super) device: Device,
     pub(super) removed: Option<Entry>,
     pub(super) placed: Option<(Entry, Inode)>,
     /// The directory that it made.
@@ -55,6 +60,11 @@ pub(super) struct Change {
 impl Change {
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.removed.iter().chain(self.placed.iter().map(|(entry, _)| entry))
+    }
+
+    /// A directory that it changes.
+    pub(super) fn dir(&self) -> Option<Inode> {
+        self.entries().next().map(|entry| entry.dir)
     }
 
     fn touches(&self, dir: Inode) -> bool {
@@ -110,13 +120,16 @@ impl Pending {
                 durable[earlier] |= durable[later] && self.0[later].needs(&self.0[earlier]);
             }
         }
-        let last_durable = durable.iter().rposition(|durable| *durable).unwrap_or(0);
+        let journal = |at: usize| self.0[at].device;
+        let overtaken: Vec<bool> = (0..durable.len())
+            .map(|at| (at + 1..durable.len()).any(|on| durable[on] && journal(on) == journal(at)))
+            .collect();
         let (mut settled, mut left) = (Vec::new(), Vec::new());
         for (at, mut change) in std::mem::take(&mut self.0).into_iter().enumerate() {
             if durable[at] {
                 settled.push(change);
             } else {
-                if at < last_durable && !change.overtaken {
+                if overtaken[at] && !change.overtaken {
                     Arc::make_mut(&mut change).overtaken = true;
                 }
                 left.push(change);
@@ -131,10 +144,19 @@ impl Pending {
         let mut changes = std::mem::take(&mut self.0);
         match names {
             Names::Prefix => {
-                let least =
-                    changes.iter().rposition(|change| change.overtaken).map_or(0, |at| at + 1);
-                let kept = ask(chooser, Choice::Names, changes.len() - least + 1);
-                changes.truncate(least + kept);
+                let devices: BTreeSet<Device> =
+                    changes.iter().map(|change| change.device).collect();
+                for device in devices {
+                    let journal = changes.iter().filter(|change| change.device == device);
+                    let surely: Vec<bool> = journal.map(|change| change.overtaken).collect();
+                    let least = surely.iter().rposition(|surely| *surely).map_or(0, |at| at + 1);
+                    let mut left = least + ask(chooser, Choice::Names, surely.len() - least + 1);
+                    changes.retain(|change| {
+                        let kept = change.device != device || left > 0;
+                        left -= usize::from(change.device == device && left > 0);
+                        kept
+                    });
+                }
                 changes
             }
             Names::Subset => {

@@ -1,6 +1,7 @@
-//! A budget of disk blocks.
+//! A budget of disk blocks for each device.
 
 use super::image::PAGE;
+use super::mount::{Device, MAIN};
 use crate::fs::Space;
 
 /// What costs blocks beside filling a new one, and when a full disk shows.
@@ -8,6 +9,11 @@ use crate::fs::Space;
 pub struct Charges {
     /// Overwriting a block takes a new one until the next sync: btrfs, ZFS, shared extents, snapshots.
     pub overwrites: bool,
+    /// No flag of a file changes that: [`File::no_copy_on_write`](crate::fs::File::no_copy_on_write) answers `false`
+    /// (ZFS). Without `overwrites` it always does (ext4, XFS).
+    pub no_flag: bool,
+    /// Allocating makes a file longer and takes no blocks, though it answers `Ok`: some file systems only pretend.
+    pub pretends: bool,
     /// Blocks that each file and directory takes for its inode, as XFS may.
     pub create: u32,
     /// Blocks that must be free for a rename, and are free again after it: btrfs.
@@ -16,7 +22,48 @@ pub struct Charges {
     pub at_sync: bool,
 }
 
-/// How full the disk is.
+/// How full each device is. The main one is always there, and none goes.
+#[derive(Clone, Debug)]
+pub(super) struct Budgets {
+    main: Budget,
+    mounted: Vec<Budget>,
+}
+
+impl Budgets {
+    pub(super) fn new() -> Self {
+        Self { main: Budget::default(), mounted: Vec::new() }
+    }
+
+    /// Adds a device without a limit and without special charges.
+    pub(super) fn add(&mut self) -> Device {
+        self.mounted.push(Budget::default());
+        MAIN + self.mounted.len() as Device
+    }
+
+    pub(super) fn of(&self, device: Device) -> &Budget {
+        match Self::index(device) {
+            Some(at) => &self.mounted[at],
+            None => &self.main,
+        }
+    }
+
+    pub(super) fn of_mut(&mut self, device: Device) -> &mut Budget {
+        match Self::index(device) {
+            Some(at) => &mut self.mounted[at],
+            None => &mut self.main,
+        }
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Budget> {
+        std::iter::once(&mut self.main).chain(&mut self.mounted)
+    }
+
+    fn index(device: Device) -> Option<usize> {
+        device.checked_sub(MAIN + 1).and_then(|at| usize::try_from(at).ok())
+    }
+}
+
+/// How full a device is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     /// Bytes; none is no limit.

@@ -2,6 +2,7 @@
 
 use super::choose::Chooser;
 use super::content::Content;
+use super::mount::{Device, Mounts};
 use super::names::{Change, Entry, Inode, Pending};
 use super::{Names, Sectors};
 use crate::fs::{DirEntry, FileKind};
@@ -46,6 +47,7 @@ pub(super) struct Tree {
     pending: Pending,
     /// Inodes without a name in the cache.
     unnamed: BTreeSet<Inode>,
+    mounts: Mounts,
 }
 
 /// Where a path leads.
@@ -70,7 +72,48 @@ impl Tree {
     pub(super) fn new() -> Self {
         let root = Arc::new(Node::Dir(Directory::default()));
         let nodes = BTreeMap::from([(ROOT, root)]);
-        Self { nodes, next: ROOT + 1, pending: Pending::default(), unnamed: BTreeSet::new() }
+        Self {
+            nodes,
+            next: ROOT + 1,
+            pending: Pending::default(),
+            unnamed: BTreeSet::new(),
+            mounts: Mounts::default(),
+        }
+    }
+
+    /// Where an inode is.
+    pub(super) fn device(&self, inode: Inode) -> Device {
+        self.mounts.device(inode)
+    }
+
+    pub(super) fn is_mount_point(&self, inode: Inode) -> bool {
+        self.mounts.is_point(inode)
+    }
+
+    /// Whether it is the root of a device.
+    pub(super) fn is_device_root(&self, inode: Inode) -> bool {
+        inode == ROOT || self.mounts.is_point(inode)
+    }
+
+    /// Puts what is at `path` and below it onto `device`; what is mounted there already stays where it is. Every name that
+    /// exists becomes durable.
+    pub(super) fn mount(&mut self, path: &Path, device: Device) -> io::Result<()> {
+        let point = self.inode(path)?;
+        self.dir(point)?;
+        if self.is_device_root(point) {
+            return Err(errno(libc::EBUSY));
+        }
+        self.settle_names();
+        let mut look = vec![point];
+        while let Some(inode) = look.pop() {
+            self.mounts.put(inode, device);
+            if let Ok(dir) = self.dir(inode) {
+                let below = dir.cached.values().copied();
+                look.extend(below.filter(|inode| !self.mounts.is_point(*inode)));
+            }
+        }
+        self.mounts.make_point(point);
+        Ok(())
     }
 
     pub(super) fn node(&self, inode: Inode) -> io::Result<&Node> {
@@ -190,6 +233,7 @@ impl Tree {
         let inode = self.next;
         self.next += 1;
         let made = matches!(node, Node::Dir(_)).then_some(inode);
+        self.mounts.put(inode, self.device(dir));
         self.nodes.insert(inode, Arc::new(node));
         let placed = Some((Entry::new(dir, name), inode));
         self.change(Change { op, placed, made, ..Change::default() });
@@ -218,7 +262,11 @@ impl Tree {
             return Err(errno(libc::EBUSY));
         };
         let inode = place.inode.ok_or_else(|| errno(libc::ENOENT))?;
-        if !self.dir(inode)?.cached.is_empty() {
+        let is_empty = self.dir(inode)?.cached.is_empty();
+        if self.mounts.is_point(inode) {
+            return Err(errno(libc::EBUSY));
+        }
+        if !is_empty {
             return Err(errno(libc::ENOTEMPTY));
         }
         let (removed, killed) = (Some(Entry::new(dir, name)), Some(inode));
@@ -227,7 +275,21 @@ impl Tree {
         Ok(inode)
     }
 
-    /// Gives the file that was replaced and so lost its last name.
+    /// Where both names of a rename are. As Linux, it says that they are on two devices before it looks at the names.
+    pub(super) fn device_of_rename(&self, from: &Path, to: &Path) -> io::Result<Device> {
+        let device = |place: &Place<'_>| {
+            let dir = place.entry.map(|(dir, _)| dir).or(place.inode);
+            self.device(dir.unwrap_or(ROOT))
+        };
+        let (source, target) = (self.find(from)?, self.find(to)?);
+        if device(&source) == device(&target) {
+            Ok(device(&source))
+        } else {
+            Err(errno(libc::EXDEV))
+        }
+    }
+
+    /// Gives the file that was replaced and so lost its last name. Both names are on one device.
     pub(super) fn rename(&mut self, op: u64, from: &Path, to: &Path) -> io::Result<Option<Inode>> {
         let (source, target) = (self.find(from)?, self.find(to)?);
         let (Some((from_dir, from_name)), Some((to_dir, to_name))) = (source.entry, target.entry)
@@ -247,11 +309,18 @@ impl Tree {
         }
         let replaced_dir = match target.inode.map(|replaced| self.node(replaced)).transpose()? {
             Some(Node::Dir(_)) if !moved_dir => return Err(errno(libc::EISDIR)),
-            Some(Node::Dir(dir)) if !dir.cached.is_empty() => return Err(errno(libc::ENOTEMPTY)),
             Some(Node::Dir(_)) => true,
             Some(_) if moved_dir => return Err(errno(libc::ENOTDIR)),
             _ => false,
         };
+        if [Some(inode), target.inode].into_iter().flatten().any(|at| self.mounts.is_point(at)) {
+            return Err(errno(libc::EBUSY));
+        }
+        if let Some(replaced) = target.inode.filter(|_| replaced_dir)
+            && !self.dir(replaced)?.cached.is_empty()
+        {
+            return Err(errno(libc::ENOTEMPTY));
+        }
         self.change(Change {
             op,
             removed: Some(Entry::new(from_dir, from_name)),
@@ -264,7 +333,8 @@ impl Tree {
         Ok(target.inode)
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, mut change: Change) {
+        change.device = change.dir().map_or(change.device, |dir| self.device(dir));
         self.apply(&change, |dir| &mut dir.cached);
         self.pending.push(change);
     }
@@ -331,6 +401,7 @@ impl Tree {
             if !open(inode) && !self.may_return(inode) {
                 self.nodes.remove(&inode);
                 self.unnamed.remove(&inode);
+                self.mounts.forget(inode);
             }
         }
     }
@@ -350,6 +421,7 @@ impl Tree {
             }
         }
         self.nodes.retain(|inode, _| reached.contains(inode));
+        self.mounts.retain(|inode| reached.contains(&inode));
         self.unnamed.clear();
         for (inode, node) in &mut self.nodes {
             match &**node {
