@@ -116,6 +116,7 @@ impl Shelf {
                         Err(unfit) => self.delete(&path, &unfit),
                     }
                 }
+                _ if planted::is(Fault::UnfinishedNotRemoved) => {}
                 // It was being made, or is a link, which is removed and not followed.
                 _ => self.fs.remove_file(&path)?,
             }
@@ -458,7 +459,7 @@ impl SegmentSource for Shelf {
             *in_use.of_mut(want.class.up()) = true;
             state.starved(self.at)
         });
-        if starved && !entitled {
+        if starved && !entitled && !planted::is(Fault::KeptBackFilledLast) {
             // What is kept back is filled again first: without it nothing would free space.
             self.fill_kept_back()?;
         }
@@ -523,6 +524,16 @@ impl SegmentSource for Shelf {
 
     fn given_up(&self, file: GivenUp) {
         let Some((path, class)) = file.kept else { return };
+        if planted::is(Fault::GivenUpNotStamped)
+            && let Ok(header) = stamp::class_of(&*self.fs, &path, &self.sizes)
+        {
+            let shelved = Shelved { path, generation: header.generation, prepared: false };
+            return self.with(|state| {
+                let book = &mut state.books[self.at];
+                *book.coming.of_mut(class) -= 1;
+                book.ready.of_mut(class).push(shelved);
+            });
+        }
         self.with(|state| {
             let book = &mut state.books[self.at];
             *book.coming.of_mut(class) -= 1;

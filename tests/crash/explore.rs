@@ -271,6 +271,7 @@ pub(crate) fn settle(world: &mut World) {
     world.recover();
     // The disk had to do for recovery; new files need room.
     world.fs.set_capacity(None);
+    world.fs.set_space(None);
     for log in world.oracle.names() {
         world.open(&log);
         assert!(world.append(&log, &[512]), "log {log} takes no append");

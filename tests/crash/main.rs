@@ -20,6 +20,8 @@ mod oracle;
 mod planted;
 mod pool;
 mod reuse;
+#[cfg_attr(not(debug_assertions), allow(dead_code))]
+mod rules;
 mod scripts;
 mod spares;
 mod world;
@@ -88,6 +90,7 @@ plans! {
     file_under_another_name
     payload_that_is_a_record
     pool_give_up
+    pool_give_up_fails
     pool_stamp_given_up
     pool_stamp_ready
     pool_stamp_moved_in_the_cache

@@ -6,7 +6,8 @@ use super::spares::{only_reuse, records_in};
 use super::world::{SIZES, World};
 use plimsoll::WriteClass;
 use plimsoll::format::header::Header;
-use plimsoll::fs::sim::{Fault, Op, OpKind, Reached};
+use plimsoll::fs::Space;
+use plimsoll::fs::sim::{Fault, Op, OpKind, Reached, What};
 
 /// A node whose spares come from its logs only.
 pub(crate) fn reusing() -> World {
@@ -14,7 +15,7 @@ pub(crate) fn reusing() -> World {
 }
 
 /// A log with three files of rising class, the last with some room.
-fn three_files() -> World {
+pub(crate) fn three_files() -> World {
     let mut world = reusing();
     world.start();
     world.open("a");
@@ -25,12 +26,13 @@ fn three_files() -> World {
     world.fork()
 }
 
-/// Two logs: `a`, whose tiny file is full, and `z`, whose small one is a spare now with records of 512 bytes in it.
-pub(crate) fn a_small_spare() -> World {
+/// Logs of which `a` has these records of 1024 bytes, and `z` has given up its small file, with records of 512 bytes in
+/// it: it is the only spare.
+fn small_spare(records: usize) -> World {
     let mut world = reusing();
     world.start();
     world.open("a");
-    world.append("a", &[1024; 4]);
+    world.append("a", &vec![1024; records]);
     world.open("z");
     world.append("z", &[4096]);
     for _ in 0..8 {
@@ -42,9 +44,21 @@ pub(crate) fn a_small_spare() -> World {
     // The tiny one goes to a log of its own.
     world.open("y");
     world.append("y", &[512]);
-    assert_eq!(world.pool().ready, [0, 1, 0]);
-    world.close();
-    world.fork()
+    // Not closed: `a` has it reserved, and files that were made for others go at the next start.
+    let world = world.fork();
+    Crash::Nothing.strike(&world.fs);
+    let mut files = world.spare_files();
+    files.retain(|path| path.extension().is_some_and(|end| end == "seg"));
+    let bytes = world.fs.durable(&files[0]).unwrap();
+    assert_eq!(files.len(), 1);
+    assert_eq!((bytes.len() as u64, Header::parse(&bytes).unwrap().in_use), (SIZES.small, None));
+    assert_eq!(records_in(&bytes).len(), 16);
+    world
+}
+
+/// The file of `a` is full.
+pub(crate) fn a_small_spare() -> World {
+    small_spare(4)
 }
 
 /// A life that ends just before the first operation for which `is` holds, by `crash`.
@@ -158,7 +172,13 @@ pub(crate) fn full_disk() -> World {
     assert_eq!(world.pool().ready, [2, 0, 0]);
     world.close();
     world.fs.set_capacity(Some(world.fs.used()));
+    // A large device, or so few bytes would be kept back that there is no file.
+    world.fs.set_space(Some(Space { available: 0, ..space() }));
     world.fork()
+}
+
+fn space() -> Space {
+    Space { total: 1 << 40, available: 1 << 39, inodes: 1 << 20, inodes_available: 1 << 19 }
 }
 
 /// What is left of the spares serves: a new log takes them, and the old one goes on.
@@ -199,6 +219,19 @@ pub(crate) const PLANS: &[Plan] = &[
         world.work();
         world.append("a", &[512]);
     }),
+    Plan {
+        evicts: true,
+        ..pool("pool_give_up_fails", three_files, |world| {
+            world.start();
+            world.open("a");
+            // The file has left its log, in the cache only, and must stay as it is.
+            let fault = Fault::nth(OpKind::SyncDir, 0, What::Errno(libc::EIO));
+            world.inject(fault.on("logs/a"));
+            world.truncate_all("a");
+            world.work();
+            world.append("a", &[512]);
+        })
+    },
     pool("pool_stamp_given_up", given_up, |world| {
         world.start();
         world.work();
@@ -258,8 +291,10 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("a");
         world.work();
         // An acknowledgement begins a file that is kept back.
-        assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]) || world.dead());
+        world.append_as(WriteClass::Acknowledge, "a", &[512]);
+        assert!(world.dead() || world.pool().taken_kept_back == 1);
         world.work();
+        assert!(world.dead() || world.pool().kept_back_missing > 0);
         world.fs.set_capacity(None);
         world.clock.advance(std::time::Duration::from_secs(2));
         world.work();
@@ -289,21 +324,21 @@ pub(crate) const PLANS: &[Plan] = &[
     }),
     Plan {
         evicts: true,
-        ..pool("pool_heal_into_reused", a_small_spare, |world| {
-            world.start();
-            world.work();
-            world.open("a");
-            world.append("a", &[512]);
-            world.open("y");
-            world.append("y", &[512; 8]);
-            world.truncate_all("y");
-            world.inject(
-                Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Some(3))).on("logs/a"),
-            );
-            world.must_fail("a", &[512, 512]);
-            world.must_append("a", &[512]);
-            world.truncate_all("a");
-            world.work();
-        })
+        ..pool(
+            "pool_heal_into_reused",
+            || small_spare(5),
+            |world| {
+                world.start();
+                world.work();
+                world.open("a");
+                world.append("a", &[512]);
+                world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Some(3))));
+                world.must_fail("a", &[512, 512]);
+                world.must_append("a", &[512]);
+                // The failed file goes for good, the other one serves again.
+                world.truncate_all("a");
+                world.work();
+            },
+        )
     },
 ];

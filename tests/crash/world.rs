@@ -265,9 +265,7 @@ impl World {
         let new: Vec<_> =
             records.iter().map(|(headers, payload)| NewRecord { headers, payload }).collect();
         let bytes = records.iter().map(|(headers, payload)| (headers.len() + payload.len()) as u64);
-        let Decision::Admit(permit) =
-            self.node().admission().decide(class, bytes.sum())
-        else {
+        let Decision::Admit(permit) = self.node().admission().decide(class, bytes.sum()) else {
             panic!("the gate is open")
         };
         match self.log(log).append(permit, &new) {
