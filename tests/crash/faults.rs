@@ -42,7 +42,7 @@ fn ways(kind: OpKind) -> Vec<What> {
 
 /// With nothing broken any more, every log goes on, or has said that it must be opened again and goes on then.
 pub(crate) fn goes_on(world: &mut World) {
-    world.fs.clear_faults();
+    world.mend();
     if !world.is_up() {
         world.start();
     }

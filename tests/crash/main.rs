@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::disallowed_methods,
     missing_docs,
+    non_snake_case,
     reason = "not the engine: a test"
 )]
 

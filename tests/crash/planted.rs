@@ -3,8 +3,8 @@
 
 use super::checks;
 use super::explore::{Failure, explore};
-use super::rules;
 use super::scripts::plan;
+use super::{reuse, rules};
 use plimsoll::planted::{self, Fault};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -135,5 +135,11 @@ planted! {
         By::Check("released", rules::kept_back_is_never_released);
     planted_made_without_sync_is_caught: MadeWithoutSync,
         By::Check("no_space_at_the_sync", rules::a_file_has_its_space_before_a_record_is_staged);
+    planted_no_generation_check_is_caught_by_random_rounds: NoGenerationCheck,
+        By::Check("case_D1", reuse::some_rounds);
+    planted_given_up_not_stamped_is_caught_by_random_rounds: GivenUpNotStamped,
+        By::Check("case_D1", reuse::some_rounds);
+    planted_spares_not_stamped_at_start_is_caught_by_its_own_case: SparesNotStampedAtStart,
+        By::Check("spare_with_records", reuse::records_of_its_own_generation);
     planted_unfinished_not_removed_is_caught: UnfinishedNotRemoved, By::Plan("pool_made_ahead");
 }

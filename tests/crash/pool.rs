@@ -2,7 +2,7 @@
 
 use super::explore::{Crash, Plan};
 use super::scripts::{empty, failed_sync};
-use super::spares::{only_reuse, records_in};
+use super::spares::{only_reuse, records_in, space};
 use super::world::{SIZES, World};
 use plimsoll::WriteClass;
 use plimsoll::format::header::Header;
@@ -175,10 +175,6 @@ pub(crate) fn full_disk() -> World {
     // A large device, or so few bytes would be kept back that there is no file.
     world.fs.set_space(Some(Space { available: 0, ..space() }));
     world.fork()
-}
-
-fn space() -> Space {
-    Space { total: 1 << 40, available: 1 << 39, inodes: 1 << 20, inodes_available: 1 << 19 }
 }
 
 /// What is left of the spares serves: a new log takes them, and the old one goes on.

@@ -4,9 +4,10 @@ use super::world::{DATA, World, in_pool};
 use plimsoll::format::header::Header;
 use plimsoll::format::record::{self, RecordHeader};
 use plimsoll::format::{Key, RECORDS_POSITION};
+use plimsoll::fs::{FileSystem, Space};
 use plimsoll::types::Generation;
 use plimsoll::{NodeOptions, PoolOptions, PoolStats, WriteClass};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A node whose spares come from its logs only.
 pub(crate) fn only_reuse() -> NodeOptions {
@@ -14,6 +15,11 @@ pub(crate) fn only_reuse() -> NodeOptions {
     options.pool.kept_back = 0;
     options.pool.prepared = 0;
     options
+}
+
+/// A large device, half full: a share of a small one would be less than a file.
+pub(crate) fn space() -> Space {
+    Space { total: 1 << 40, available: 1 << 39, inodes: 1 << 20, inodes_available: 1 << 19 }
 }
 
 /// A whole record of whatever log, as its own checksums prove.
@@ -110,6 +116,30 @@ impl World {
                 self.expect_error("the settings are refused", &error);
             }
         }
+    }
+
+    /// Leaves the disk so much room.
+    pub(crate) fn fill_disk(&mut self, room: u64) {
+        if self.is_up() {
+            self.say(format_args!("{room} bytes are free"));
+            self.faulty = true;
+            self.fs.set_capacity(Some(self.fs.used() + room));
+            self.fs.set_space(Some(Space { available: room, ..space() }));
+        }
+    }
+
+    /// Whether the disk has an end.
+    pub(crate) fn full(&self) -> bool {
+        let fs: &dyn FileSystem = &self.fs;
+        fs.space(Path::new(DATA)).is_ok_and(|space| space.available < 1 << 20)
+    }
+
+    /// After the worker has done its part the spares are within their budget, and what is to be kept back is.
+    pub(crate) fn check_budget(&mut self) {
+        self.work();
+        let pool = self.pool();
+        assert!(pool.bytes <= pool.budget, "{pool:?}");
+        assert_eq!(pool.kept_back_missing, 0, "{pool:?}");
     }
 
     /// The segment files among the spares.

@@ -233,6 +233,8 @@ impl World {
     /// Mends what was broken.
     pub(crate) fn mend(&mut self) {
         self.fs.clear_faults();
+        self.fs.set_capacity(None);
+        self.fs.set_space(None);
     }
 
     /// Stages a batch and does not wait.
