@@ -273,11 +273,12 @@ impl Shelf {
     /// Makes what is missing of the files that are kept back.
     ///
     /// # Errors
-    /// That there is no room for one.
+    /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
+    /// failing would keep an append here for ever, making and deleting files.
     fn fill_kept_back(&self) -> io::Result<()> {
         while self.with(|state| state.starved(self.at)) {
             let spare = self.make(&self.dir, SizeClass::Tiny)?;
-            self.shelve(&spare.path, SizeClass::Tiny, true);
+            self.shelve(&spare.path, SizeClass::Tiny, true)?;
         }
         Ok(())
     }
@@ -336,19 +337,21 @@ impl Shelf {
         Err(error)
     }
 
-    /// Puts a spare that belongs to nobody into the book under a name of its own, if there is room in the budget.
-    pub(super) fn shelve(&self, path: &Path, class: SizeClass, prepared: bool) -> bool {
+    /// Puts a spare that belongs to nobody into the book under a name of its own.
+    ///
+    /// # Errors
+    /// Of the rename; the file is deleted then.
+    pub(super) fn shelve(&self, path: &Path, class: SizeClass, prepared: bool) -> io::Result<()> {
         let name = self.name();
         if let Err(error) = self.fs.rename(path, &name) {
-            tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
             remove(&*self.fs, path);
-            return false;
+            return Err(error);
         }
         self.with(|state| {
             let shelved = Shelved { path: name, generation: Generation::FIRST, prepared };
             state.books[self.at].ready.of_mut(class).push(shelved);
         });
-        true
+        Ok(())
     }
 
     /// What was deleted left room: a file that found none is tried again.
@@ -481,7 +484,9 @@ impl SegmentSource for Shelf {
         }
         if path.extension() == Some(OsStr::new("tmp")) {
             if self.with(|state| state.holding(self.at).keeps(class)) {
-                self.shelve(&path, class, true);
+                if let Err(error) = self.shelve(&path, class, true) {
+                    tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
+                }
             } else {
                 self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
                 remove(&*self.fs, &path);

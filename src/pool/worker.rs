@@ -147,11 +147,13 @@ impl Shelf {
             return Err(error);
         }
         let Making { path, class, .. } = making;
-        let shelved = self.shelve(&path, class, true);
+        // A failure counts as one of making it: else the next step would begin another at once, and a rename that goes on
+        // failing would keep the worker writing files and deleting them.
+        self.shelve(&path, class, true)?;
         self.with(|state| {
             let book = &mut state.books[self.at];
             *book.coming.of_mut(class) -= 1;
-            book.counters.made += u64::from(shelved);
+            book.counters.made += 1;
         });
         Ok(None)
     }

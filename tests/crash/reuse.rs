@@ -342,8 +342,8 @@ fn case_D1_with_a_generation_of_one_bit() {
 }
 
 /// The most that is among the spares of [`case_D2_two_hundred_starts_that_are_killed_leak_nothing`]: the budget, what is
-/// kept back, one file that the worker makes, and for each of two logs the two files that its batch may begin.
-const BOUND: u64 = BUDGET + KEPT_BACK + SIZES.main + 2 * 2 * SIZES.main;
+/// kept back, one file that the worker makes, and the two that a batch may begin.
+const BOUND: u64 = BUDGET + KEPT_BACK + SIZES.main + 2 * SIZES.main;
 const BUDGET: u64 = 2 * SIZES.main;
 const KEPT_BACK: u64 = 2 * SIZES.tiny;
 

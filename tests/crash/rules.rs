@@ -2,10 +2,10 @@
 
 use super::constructed::segment;
 use super::pool::{full_disk, reusing, three_files};
-use super::scripts::failed_sync;
+use super::scripts::{empty, failed_sync};
 use super::world::SIZES;
 use plimsoll::WriteClass;
-use plimsoll::fs::sim::{Charges, Fault, OpKind, Reached};
+use plimsoll::fs::sim::{Charges, Fault, OpKind, Reached, What};
 
 /// A file of which a sync failed never serves again: what the disk holds of it is not known, and the next write to the
 /// same place may fail as well.
@@ -100,6 +100,38 @@ pub(crate) fn a_file_has_its_space_before_a_record_is_staged() {
     assert!(world.stage("a", &[512]).is_none(), "I9: a record was staged without a file");
     world.fs.set_capacity(None);
     world.must_append("a", &[512]);
+}
+
+/// Spares that cannot get their name: the worker gives up for a while, and does not make and delete files for ever.
+#[test]
+fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
+    let mut world = empty().with_pool(super::world::options());
+    world.start();
+    world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::EIO)).on("spares/").forever());
+    world.fs.record(true);
+    world.steps(100);
+    let made = world.fs.trace().iter().filter(|op| op.kind == OpKind::Create).count();
+    assert_eq!((made, world.spare_files().len(), world.pool().coming), (1, 0, [0; 3]));
+    world.mend();
+    world.clock.advance(std::time::Duration::from_secs(2));
+    world.work();
+    assert_eq!(world.pool().ready, [2, 0, 0]);
+}
+
+/// The same where a publish has to fill what is kept back first: it is refused, and does not try for ever.
+#[test]
+fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
+    let mut world = full_disk();
+    world.start();
+    world.open("a");
+    assert!(world.append_as(WriteClass::Acknowledge, "a", &[1024; 4]));
+    world.work();
+    world.fs.set_capacity(None);
+    world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::EIO)).on("spares/").forever());
+    // Else it would not end.
+    world.fs.crash_at(world.fs.ops() + 1_000);
+    assert!(!world.append("a", &[512]));
+    assert!(!world.dead());
 }
 
 #[test]

@@ -87,6 +87,14 @@ impl World {
         self.node().stats().pools.remove(0)
     }
 
+    /// Requires something of the pool, where all went well.
+    pub(crate) fn pool_shows(&self, what: fn(&PoolStats) -> bool) {
+        if self.is_up() && !self.faulty {
+            let pool = self.pool();
+            assert!(what(&pool), "{pool:?}");
+        }
+    }
+
     /// At most so many steps of the node's threads.
     pub(crate) fn steps(&mut self, count: u64) {
         if self.is_up() {
