@@ -49,6 +49,13 @@ pub enum Fault {
     StampedWithSameGeneration,
     StampedAtStartBeforeNamesAreSynced,
     GenerationWraps,
+    GivenUpNotStamped,
+    GenerationGuessed,
+    KeptBackGivenToPublish,
+    KeptBackFilledLast,
+    KeptBackReleased,
+    UnfinishedNotRemoved,
+    MadeWithoutSync,
 }
 
 impl Fault {
@@ -94,6 +101,13 @@ impl Fault {
         Self::StampedWithSameGeneration,
         Self::StampedAtStartBeforeNamesAreSynced,
         Self::GenerationWraps,
+        Self::GivenUpNotStamped,
+        Self::GenerationGuessed,
+        Self::KeptBackGivenToPublish,
+        Self::KeptBackFilledLast,
+        Self::KeptBackReleased,
+        Self::UnfinishedNotRemoved,
+        Self::MadeWithoutSync,
     ];
 }
 

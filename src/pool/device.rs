@@ -6,6 +6,7 @@ use super::class::ByClass;
 use super::stats::Counters;
 use crate::format::layout::ClassSizes;
 use crate::fs::Space;
+use crate::planted::{self, Fault};
 use crate::types::{Generation, SizeClass};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -151,7 +152,8 @@ impl DeviceState {
 
     /// Takes a spare of `class` out of the book; with `kept_back` also one of those that are kept back.
     pub(super) fn find(&mut self, at: usize, class: SizeClass, kept_back: bool) -> Option<Found> {
-        if !kept_back && self.holding(at).counted(class) == 0 {
+        let only_kept_back = self.holding(at).counted(class) == 0;
+        if only_kept_back && !kept_back && !planted::is(Fault::KeptBackGivenToPublish) {
             return None;
         }
         let book = &mut self.books[at];

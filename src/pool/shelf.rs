@@ -116,6 +116,7 @@ impl Shelf {
                         Err(unfit) => self.delete(&path, &unfit),
                     }
                 }
+                _ if planted::is(Fault::UnfinishedNotRemoved) => {}
                 // It was being made, or is a link, which is removed and not followed.
                 _ => self.fs.remove_file(&path)?,
             }
@@ -272,11 +273,12 @@ impl Shelf {
     /// Makes what is missing of the files that are kept back.
     ///
     /// # Errors
-    /// That there is no room for one.
+    /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
+    /// failing would keep an append here for ever, making and deleting files.
     fn fill_kept_back(&self) -> io::Result<()> {
         while self.with(|state| state.starved(self.at)) {
             let spare = self.make(&self.dir, SizeClass::Tiny)?;
-            self.shelve(&spare.path, SizeClass::Tiny, true);
+            self.shelve(&spare.path, SizeClass::Tiny, true)?;
         }
         Ok(())
     }
@@ -335,19 +337,21 @@ impl Shelf {
         Err(error)
     }
 
-    /// Puts a spare that belongs to nobody into the book under a name of its own, if there is room in the budget.
-    pub(super) fn shelve(&self, path: &Path, class: SizeClass, prepared: bool) -> bool {
+    /// Puts a spare that belongs to nobody into the book under a name of its own.
+    ///
+    /// # Errors
+    /// Of the rename; the file is deleted then.
+    pub(super) fn shelve(&self, path: &Path, class: SizeClass, prepared: bool) -> io::Result<()> {
         let name = self.name();
         if let Err(error) = self.fs.rename(path, &name) {
-            tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
             remove(&*self.fs, path);
-            return false;
+            return Err(error);
         }
         self.with(|state| {
             let shelved = Shelved { path: name, generation: Generation::FIRST, prepared };
             state.books[self.at].ready.of_mut(class).push(shelved);
         });
-        true
+        Ok(())
     }
 
     /// What was deleted left room: a file that found none is tried again.
@@ -458,7 +462,7 @@ impl SegmentSource for Shelf {
             *in_use.of_mut(want.class.up()) = true;
             state.starved(self.at)
         });
-        if starved && !entitled {
+        if starved && !entitled && !planted::is(Fault::KeptBackFilledLast) {
             // What is kept back is filled again first: without it nothing would free space.
             self.fill_kept_back()?;
         }
@@ -480,7 +484,9 @@ impl SegmentSource for Shelf {
         }
         if path.extension() == Some(OsStr::new("tmp")) {
             if self.with(|state| state.holding(self.at).keeps(class)) {
-                self.shelve(&path, class, true);
+                if let Err(error) = self.shelve(&path, class, true) {
+                    tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
+                }
             } else {
                 self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
                 remove(&*self.fs, &path);
@@ -523,6 +529,16 @@ impl SegmentSource for Shelf {
 
     fn given_up(&self, file: GivenUp) {
         let Some((path, class)) = file.kept else { return };
+        if planted::is(Fault::GivenUpNotStamped)
+            && let Ok(header) = stamp::class_of(&*self.fs, &path, &self.sizes)
+        {
+            let shelved = Shelved { path, generation: header.generation, prepared: false };
+            return self.with(|state| {
+                let book = &mut state.books[self.at];
+                *book.coming.of_mut(class) -= 1;
+                book.ready.of_mut(class).push(shelved);
+            });
+        }
         self.with(|state| {
             let book = &mut state.books[self.at];
             *book.coming.of_mut(class) -= 1;

@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::disallowed_methods,
     missing_docs,
+    non_snake_case,
     reason = "not the engine: a test"
 )]
 
@@ -18,7 +19,12 @@ mod lives;
 mod oracle;
 #[cfg(debug_assertions)]
 mod planted;
+mod pool;
+mod reuse;
+#[cfg_attr(not(debug_assertions), allow(dead_code))]
+mod rules;
 mod scripts;
+mod spares;
 mod world;
 
 use explore::must_hold;
@@ -36,7 +42,7 @@ macro_rules! plans {
         #[test]
         fn every_plan_is_tried() {
             let tried = [$(stringify!($name)),*];
-            for plan in scripts::PLANS {
+            for plan in scripts::all() {
                 assert!(tried.contains(&plan.name), "plan {} is not tried", plan.name);
             }
         }
@@ -86,6 +92,22 @@ plans! {
     checkpoint_of_an_earlier_use
     file_under_another_name
     payload_that_is_a_record
+    pool_give_up
+    pool_give_up_fails
+    pool_stamp_given_up
+    pool_stamp_ready
+    pool_stamp_moved_in_the_cache
+    pool_reuse
+    pool_reuse_by_the_same_log
+    pool_roll_into_reused
+    pool_trailing_given_back
+    pool_made_ahead
+    pool_kept_back_is_filled_again
+    pool_last_generation_1
+    pool_last_generation_3
+    pool_no_generation_left
+    pool_released
+    pool_heal_into_reused
 }
 
 /// Replays what a failing test printed.

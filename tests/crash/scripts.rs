@@ -169,7 +169,7 @@ fn torn_roll() -> World {
     cut_off(&one_record(), life, &Crash::Seed(5))
 }
 
-const fn failed_sync(reached: Reached) -> What {
+pub(crate) const fn failed_sync(reached: Reached) -> What {
     What::FailedSync { errno: libc::EIO, reached }
 }
 
@@ -177,7 +177,7 @@ const fn healing(name: &'static str, script: fn(&mut World)) -> Plan {
     Plan { evicts: true, ..Plan::new(name, one_record, script) }
 }
 
-pub(crate) const PLANS: &[Plan] = &[
+const PLANS: &[Plan] = &[
     Plan::new("append_first", empty, |world| {
         world.start();
         world.open("a");
@@ -529,7 +529,12 @@ pub(crate) const PLANS: &[Plan] = &[
     },
 ];
 
+/// Every plan.
+pub(crate) fn all() -> impl Iterator<Item = &'static Plan> {
+    PLANS.iter().chain(super::pool::PLANS)
+}
+
 /// The plan of this name.
 pub(crate) fn plan(name: &str) -> Plan {
-    *PLANS.iter().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
+    *all().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
 }
