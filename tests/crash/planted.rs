@@ -3,7 +3,7 @@
 
 use super::checks;
 use super::explore::{Failure, explore};
-use super::scripts::plan;
+use super::plan;
 use super::{reuse, rules};
 use plimsoll::planted::{self, Fault};
 use std::panic::{AssertUnwindSafe, catch_unwind};
