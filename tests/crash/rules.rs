@@ -44,6 +44,25 @@ pub(crate) fn a_file_without_a_header_is_deleted() {
     assert_eq!((world.pool().ready, world.spare_files().len()), ([0; 3], 0));
 }
 
+/// Where a name among the spares cannot be had, giving a file up is deleting it: what frees space needs none.
+pub(crate) fn giving_up_needs_no_room() {
+    for errno in [libc::ENOSPC, libc::EDQUOT, libc::EXDEV] {
+        let mut world = three_files();
+        world.start();
+        world.open("a");
+        world.fs.inject(Fault::nth(OpKind::Rename, 0, What::Errno(errno)).forever());
+        world.truncate_all("a");
+        let left = (world.log("a").segments().len(), world.spare_files().len());
+        assert_eq!((left, world.pool().deleted_not_renamed), ((1, 0), 2));
+        assert_eq!(world.pool().coming, [0; 3]);
+        // Durable, as a truncation is that was answered.
+        let mut world = world.fork();
+        Crash::Nothing.strike(&world.fs);
+        world.recover();
+        assert_eq!(world.log("a").segments().len(), 1);
+    }
+}
+
 /// On a full disk a publish is refused, and what may use the files that are kept back goes on.
 pub(crate) fn publish_gets_nothing_that_is_kept_back() {
     let mut world = full_disk();
@@ -158,6 +177,11 @@ fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
         assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]));
         world.read("a");
     }
+}
+
+#[test]
+fn a_truncation_needs_no_room() {
+    giving_up_needs_no_room();
 }
 
 #[test]
