@@ -132,7 +132,7 @@ macro_rules! survives {
         $(
             #[test]
             fn $test() {
-                survive(&super::scripts::plan($plan));
+                survive(&super::plan($plan));
             }
         )*
     };

@@ -27,8 +27,17 @@ mod scripts;
 mod spares;
 mod world;
 
-use explore::must_hold;
-use scripts::plan;
+use explore::{Plan, must_hold};
+
+/// Every plan.
+fn all() -> impl Iterator<Item = &'static Plan> {
+    scripts::PLANS.iter().chain(pool::PLANS)
+}
+
+/// The plan of this name.
+fn plan(name: &str) -> Plan {
+    *all().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
+}
 
 macro_rules! plans {
     ($($name:ident)*) => {
@@ -42,7 +51,7 @@ macro_rules! plans {
         #[test]
         fn every_plan_is_tried() {
             let tried = [$(stringify!($name)),*];
-            for plan in scripts::all() {
+            for plan in all() {
                 assert!(tried.contains(&plan.name), "plan {} is not tried", plan.name);
             }
         }

@@ -3,7 +3,7 @@
 
 use super::checks;
 use super::explore::{Failure, explore};
-use super::scripts::plan;
+use super::plan;
 use super::{reuse, rules};
 use plimsoll::planted::{self, Fault};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -127,6 +127,8 @@ planted! {
         By::Check("a_failed_file", rules::a_failed_file_is_deleted);
     planted_generation_guessed_is_caught: GenerationGuessed,
         By::Check("an_unreadable_header", rules::a_file_without_a_header_is_deleted);
+    planted_give_up_needs_room_is_caught: GiveUpNeedsRoom,
+        By::Check("a_rename_without_room", rules::giving_up_needs_no_room);
     planted_kept_back_given_to_publish_is_caught: KeptBackGivenToPublish,
         By::Check("kept_back_on_a_full_disk", rules::publish_gets_nothing_that_is_kept_back);
     planted_kept_back_filled_last_is_caught: KeptBackFilledLast,

@@ -272,7 +272,7 @@ fn round(world: &mut World, random: &mut Random, number: u64, len: &mut usize, m
         // The last write is torn.
         let op = world.fs.ops() + random.below(3);
         world.fs.crash_in_write(op, usize::try_from(512 * random.below(12)).unwrap());
-        world.append(&new, &vec![len; 12]);
+        world.append(&new, &[len; 12]);
     }
     counted(world, met);
     world.abandon();

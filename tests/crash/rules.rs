@@ -1,6 +1,7 @@
 //! Rules of the spare pool that show without a crash.
 
 use super::constructed::segment;
+use super::explore::Crash;
 use super::pool::{full_disk, reusing, three_files};
 use super::scripts::{empty, failed_sync};
 use super::world::SIZES;
@@ -41,6 +42,25 @@ pub(crate) fn a_file_without_a_header_is_deleted() {
     world.start();
     world.work();
     assert_eq!((world.pool().ready, world.spare_files().len()), ([0; 3], 0));
+}
+
+/// Where a name among the spares cannot be had, giving a file up is deleting it: what frees space needs none.
+pub(crate) fn giving_up_needs_no_room() {
+    for errno in [libc::ENOSPC, libc::EDQUOT, libc::EXDEV] {
+        let mut world = three_files();
+        world.start();
+        world.open("a");
+        world.fs.inject(Fault::nth(OpKind::Rename, 0, What::Errno(errno)).forever());
+        world.truncate_all("a");
+        let left = (world.log("a").segments().len(), world.spare_files().len());
+        assert_eq!((left, world.pool().deleted_not_renamed), ((1, 0), 2));
+        assert_eq!(world.pool().coming, [0; 3]);
+        // Durable, as a truncation is that was answered.
+        let mut world = world.fork();
+        Crash::Nothing.strike(&world.fs);
+        world.recover();
+        assert_eq!(world.log("a").segments().len(), 1);
+    }
 }
 
 /// On a full disk a publish is refused, and what may use the files that are kept back goes on.
@@ -134,6 +154,36 @@ fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
     world.fs.crash_at(world.fs.ops() + 1_000);
     assert!(!world.append("a", &[512]));
     assert!(!world.dead());
+}
+
+/// On a full disk a log heals into a file that is kept back, so that acknowledgements go on; and also in the life after,
+/// where it must be stamped first.
+#[test]
+fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
+    for crash in [Crash::Death, Crash::Evict, Crash::All, Crash::Nothing] {
+        let mut world = full_disk();
+        world.start();
+        world.open("a");
+        assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]));
+        world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Nothing)));
+        assert!(!world.append_as(WriteClass::Acknowledge, "a", &[512]));
+        assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]));
+        assert_eq!(world.pool().taken_kept_back, 2);
+        world.read("a");
+        world.truncate_all("a");
+        let mut world = world.fork();
+        crash.strike(&world.fs);
+        world.faulty = false;
+        world.recover();
+        world.work();
+        assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]));
+        world.read("a");
+    }
+}
+
+#[test]
+fn a_truncation_needs_no_room() {
+    giving_up_needs_no_room();
 }
 
 #[test]

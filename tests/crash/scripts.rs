@@ -1,8 +1,7 @@
 //! The lives that are crashed: one plan for each kind of operation.
 
 use super::constructed;
-use super::explore::Crash;
-use super::explore::Plan;
+use super::explore::{Crash, Plan};
 use super::world::{SIZES, World};
 use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
@@ -177,7 +176,7 @@ const fn healing(name: &'static str, script: fn(&mut World)) -> Plan {
     Plan { evicts: true, ..Plan::new(name, one_record, script) }
 }
 
-const PLANS: &[Plan] = &[
+pub(crate) const PLANS: &[Plan] = &[
     Plan::new("append_first", empty, |world| {
         world.start();
         world.open("a");
@@ -528,13 +527,3 @@ const PLANS: &[Plan] = &[
         })
     },
 ];
-
-/// Every plan.
-pub(crate) fn all() -> impl Iterator<Item = &'static Plan> {
-    PLANS.iter().chain(super::pool::PLANS)
-}
-
-/// The plan of this name.
-pub(crate) fn plan(name: &str) -> Plan {
-    *all().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
-}
