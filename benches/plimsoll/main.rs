@@ -4,6 +4,8 @@
 //! table. Machines differ and are rarely quiet, so that what counts is the ratio to a floor that was measured in turns
 //! with the engine, and how far the rounds lie apart.
 //!
+//! `roll` and `roll-large` hold files that serve again against files made in other ways: ratios below 1 are in their favour.
+//!
 //! - `PLIMSOLL_BENCH_DIR`: where the files go; `target/…/plimsoll-bench` by default. It should be on the disk in question.
 //! - `PLIMSOLL_BENCH_SMALL=1`: smaller sizes, for a first look.
 //! - `PLIMSOLL_BENCH_ROUNDS`: rounds, 9 by default and at least 7.
@@ -17,6 +19,7 @@ mod footprint;
 mod process;
 mod reopen;
 mod report;
+mod roll;
 mod scan;
 mod setup;
 
@@ -31,6 +34,8 @@ const GROUPS: &[Group] = &[
     ("scan", scan::run),
     ("reopen", reopen::run),
     ("footprint", footprint::run),
+    ("roll", roll::run),
+    ("roll-large", roll::run_large),
 ];
 
 fn main() {

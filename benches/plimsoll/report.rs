@@ -46,6 +46,13 @@ impl Goal {
     }
 }
 
+/// One column of a table: a value for each round.
+#[derive(Clone, Debug)]
+pub(crate) struct Column<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) rounds: Vec<f64>,
+}
+
 /// Prints as it goes.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -108,6 +115,66 @@ impl Report {
             rounds.spread() * 100.0,
             said(goal, rounds.median()),
         );
+    }
+
+    /// Begins a table whose first column is held against each of the others.
+    pub(crate) fn columns(&self, title: &str, names: &[&str]) {
+        if self.json {
+            return;
+        }
+        let mut line = format!("\n{title:26} {:>10}", names[0]);
+        for name in &names[1..] {
+            let _ = write!(line, " {name:>13} {:>17}", "ratio, spread");
+        }
+        println!("{line}");
+    }
+
+    /// A row of it, of what should be small: the first column is behind another where the ratio is above 1 in three
+    /// quarters of the rounds. The ratio is that of the rounds, as in [`Report::rate`].
+    pub(crate) fn row(
+        &self,
+        title: &str,
+        what: &str,
+        unit: &str,
+        columns: &[Column<'_>],
+        judged: bool,
+    ) {
+        let (own, others) = columns.split_first().unwrap();
+        let first = Rounds::new(own.rounds.clone());
+        let mut line = format!("{:26} {:>10}", format!("{what} ({unit})"), number(first.median()));
+        let (mut behind, mut level) = (Vec::new(), false);
+        for other in others {
+            let beside = Rounds::new(other.rounds.clone());
+            let pairs = own.rounds.iter().zip(&other.rounds);
+            let ratio = Rounds::new(pairs.map(|(own, other)| own / other).collect());
+            if self.json {
+                let what = format!("{title}, {what}, {} beside {}", own.name, other.name);
+                let mut line = self.object(&what, unit, &first, Goal::None);
+                let _ = write!(line, ",\"beside\":{:.4}", beside.median());
+                let _ = write!(line, ",\"ratio\":{:.4}", ratio.median());
+                let _ = write!(line, ",\"ratio_spread\":{:.4}", ratio.spread());
+                if judged {
+                    let _ = write!(line, ",\"goal_met\":{}", ratio.at(0.25) <= 1.0);
+                }
+                println!("{line}}}");
+                continue;
+            }
+            let (median, spread) = (ratio.median(), ratio.spread() * 100.0);
+            let _ = write!(line, " {:>13} {median:>9.3} {spread:>6.1}%", number(beside.median()));
+            if ratio.at(0.25) > 1.0 {
+                behind.push(other.name);
+            }
+            level |= median > 0.995;
+        }
+        match (judged, behind.is_empty()) {
+            _ if self.json => return,
+            (true, false) => {
+                let _ = write!(line, "  BEHIND {}", behind.join(", "));
+            }
+            (true, true) => line.push_str(if level { "  ahead or level" } else { "  ahead" }),
+            (false, _) => {}
+        }
+        println!("{line}");
     }
 
     /// The object without its end.

@@ -1,0 +1,235 @@
+//! Going from one file to the next: what reused files are worth beside files that were made ahead, files that are only
+//! allocated, and files that grow.
+//!
+//! One writer appends 4 KiB at a time and waits for each; the log is truncated behind it. Twice: with bare system calls in
+//! one thread, the work behind the writer left out of the times, and files that are not made ahead made by the append that
+//! needs them; and with the engine, whose threads do that work while the writer goes on, and which has a file of any kind
+//! made when three quarters of the one before are full. The kinds of files take turns of some files each, in one process
+//! on one disk.
+//!
+//! The time of a roll is that of the append that begins a file, all of it. Rolls are among the appends, too.
+
+mod bare;
+mod engine;
+mod withheld;
+
+use crate::process;
+use crate::report::{Column, Goal, Report, Rounds};
+use crate::setup::Settings;
+use std::time::Instant;
+
+/// Bytes of an append.
+const APPEND: usize = 4 << 10;
+
+/// What the next file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Served before: truncated, and given its next generation.
+    Reused,
+    /// Made ahead, all of it written, and never used before.
+    Prepared,
+    /// Made with its space allocated, none of it written.
+    Preallocated,
+    /// Made with nothing: it grows as it is written.
+    Growing,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Reused, Self::Prepared, Self::Preallocated, Self::Growing];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Reused => "reused",
+            Self::Prepared => "prepared",
+            Self::Preallocated => "preallocated",
+            Self::Growing => "growing",
+        }
+    }
+}
+
+/// How large, and how often.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Bytes of a file.
+    file: u64,
+    /// Rolls of each kind in a round.
+    rolls: usize,
+    /// Turns that they are shared out to.
+    turns: usize,
+    /// Most of a file is filled fast and not timed.
+    skips: bool,
+}
+
+impl Size {
+    /// Once so much is left in a file no more is skipped.
+    const TIMED_END: u64 = 512 << 10;
+    /// Appends that are timed after each roll before the rest is skipped.
+    const TIMED_BEGIN: usize = 128;
+}
+
+/// A log of one kind of files.
+trait Writer {
+    /// Appends 4 KiB and waits until they are durable. Says whether that began a file.
+    fn append(&mut self) -> bool;
+
+    /// What follows the beginning of a file: the log is truncated to it.
+    fn truncate(&mut self);
+
+    /// Fills the file until at most [`Size::TIMED_END`] is left.
+    fn skip(&mut self);
+
+    /// Waits until what goes on behind the writer is done, so that it does not fall into another's turn.
+    fn settle(&mut self);
+}
+
+/// What a turn, or all turns of a round, gave.
+#[derive(Clone, Debug, Default)]
+struct Samples {
+    /// Seconds.
+    rolls: Vec<f64>,
+    appends: Vec<f64>,
+    /// Bytes that went to the disk, those of other threads included.
+    written: u64,
+}
+
+fn turn(writer: &mut dyn Writer, size: Size, rolls: usize, samples: &mut Samples) {
+    let (mut rolled, mut since) = (0, 0);
+    let before = process::io()["write_bytes"];
+    while rolled < rolls {
+        let begun = Instant::now();
+        let began = writer.append();
+        let took = begun.elapsed().as_secs_f64();
+        samples.appends.push(took);
+        since += 1;
+        if began {
+            samples.rolls.push(took);
+            (rolled, since) = (rolled + 1, 0);
+            writer.truncate();
+        } else if size.skips && since == Size::TIMED_BEGIN {
+            writer.skip();
+        }
+    }
+    writer.settle();
+    samples.written += process::io()["write_bytes"] - before;
+}
+
+/// A name for a column, and what fills it.
+type Named = (&'static str, Box<dyn Writer>);
+
+/// One round: each in its turn, another one first in each.
+fn round(writers: &mut [Named], size: Size, round: usize) -> Vec<Samples> {
+    let mut samples = vec![Samples::default(); writers.len()];
+    for number in 0..size.turns {
+        for place in 0..writers.len() {
+            let at = (number + place + round) % writers.len();
+            turn(&mut *writers[at].1, size, size.rolls / size.turns, &mut samples[at]);
+        }
+    }
+    samples
+}
+
+/// The smallest of `seconds` that no more than a share of `1 - quantile` is above, in microseconds.
+fn at(seconds: &[f64], quantile: f64) -> f64 {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() as f64 * quantile).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1] * 1e6
+}
+
+/// What was measured, for one table or more.
+struct Measured {
+    size: Size,
+    names: Vec<&'static str>,
+    rounds: Vec<Vec<Samples>>,
+}
+
+impl Measured {
+    fn new(settings: &Settings, size: Size, writers: &mut [Named]) -> Self {
+        // The way up to main files, and until the pool is at rest.
+        for (_, writer) in &mut *writers {
+            turn(&mut **writer, size, 8, &mut Samples::default());
+        }
+        let rounds = (0..settings.rounds).map(|number| round(writers, size, number)).collect();
+        Self { size, names: writers.iter().map(|(name, _)| *name).collect(), rounds }
+    }
+
+    /// Prints the columns of these writers, the first beside the others.
+    fn table(&self, report: &Report, title: &str, shown: &[usize], judged: bool) {
+        let title = format!("{title}, {} MiB files", self.size.file >> 20);
+        let names: Vec<_> = shown.iter().map(|&at| self.names[at]).collect();
+        report.columns(&title, &names);
+        let row = |what: &str, unit: &str, value: &dyn Fn(&Samples) -> f64| {
+            let column = |&at: &usize| Column {
+                name: self.names[at],
+                rounds: self.rounds.iter().map(|samples| value(&samples[at])).collect(),
+            };
+            let columns: Vec<_> = shown.iter().map(column).collect();
+            // A file system in memory writes nothing.
+            if columns.iter().any(|column| column.rounds.contains(&0.0)) {
+                return;
+            }
+            report.row(&title, what, unit, &columns, judged);
+        };
+        let quantiles = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+        for (name, quantile) in quantiles {
+            // Of the rolls of a round that is the maximum.
+            if name != "p99.9" {
+                row(&format!("roll {name}"), "us", &|samples| at(&samples.rolls, quantile));
+            }
+        }
+        for (name, quantile) in quantiles {
+            row(&format!("append {name}"), "us", &|samples| at(&samples.appends, quantile));
+        }
+        if !self.size.skips {
+            let written = |of: &Samples| of.written as f64 / 1024.0 / of.appends.len() as f64;
+            row("written an append", "KiB", &written);
+        }
+    }
+}
+
+/// Files of 1 MiB.
+pub(crate) fn run(settings: &Settings, report: &mut Report) {
+    let (rolls, turns) = if settings.small { (24, 2) } else { (200, 8) };
+    both(settings, report, Size { file: 1 << 20, rolls, turns, skips: false });
+}
+
+/// Files of 64 MiB, of which only the beginning and the end are timed.
+pub(crate) fn run_large(settings: &Settings, report: &mut Report) {
+    let (rolls, turns) = if settings.small { (4, 2) } else { (24, 4) };
+    both(settings, report, Size { file: 64 << 20, rolls, turns, skips: true });
+}
+
+fn both(settings: &Settings, report: &Report, size: Size) {
+    bare(settings, report, size);
+    let scratch = settings.scratch("roll-engine");
+    let tally = engine::Tally::default();
+    let mut writers = Kind::ALL.map(|kind| {
+        let writer = engine::Engine::new(scratch.path(), kind, size, &tally);
+        (kind.name(), Box::new(writer) as Box<dyn Writer>)
+    });
+    let measured = Measured::new(settings, size, &mut writers);
+    measured.table(report, "the engine", &[0, 1, 2, 3], true);
+    drop(writers);
+    // Else the columns would not be what they are called.
+    for (kind, share) in tally.shares() {
+        let what = format!("files taken as {} that were so", kind.name());
+        report.value(&what, "share", &Rounds::new(vec![share]), Goal::AtLeast(0.99));
+    }
+}
+
+fn bare(settings: &Settings, report: &Report, size: Size) {
+    let scratch = settings.scratch("roll-bare");
+    let new = |name: &'static str, kind, in_place| {
+        let writer = bare::Bare::new(&scratch.path().join(name), kind, in_place, size);
+        (name, Box::new(writer) as Box<dyn Writer>)
+    };
+    let mut writers: Vec<Named> =
+        Kind::ALL.map(|kind| new(kind.name(), kind, false)).into_iter().collect();
+    // The least that is durable. One that cannot be finished is left in the log, and a file that served before cannot be
+    // had like this.
+    writers.push(new("alloc. in place", Kind::Preallocated, true));
+    writers.push(new("grown in place", Kind::Growing, true));
+    let measured = Measured::new(settings, size, &mut writers);
+    measured.table(report, "bare calls", &[0, 1, 2, 3], true);
+    measured.table(report, "least calls", &[0, 4, 5], false);
+}
