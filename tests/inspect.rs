@@ -17,6 +17,8 @@ mod image;
 mod live;
 #[path = "inspect/node.rs"]
 mod node;
+#[path = "inspect/pool.rs"]
+mod pool;
 #[path = "inspect/readers.rs"]
 mod readers;
 #[path = "inspect/segment.rs"]

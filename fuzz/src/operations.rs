@@ -740,6 +740,8 @@ impl World {
         let mut options = NodeOptions::default();
         options.idle_checkpoint = IDLE;
         options.open_files = 3;
+        options.pool.kept_back = 2 * SIZES.tiny;
+        options.pool.prepared = 1;
         Node::builder(DATA)
             .options(options)
             .file_system(Arc::new(self.fs.process()))
@@ -920,19 +922,23 @@ impl World {
 
     /// I6: every file is one that a log, or the pool, knows.
     fn check_files(&self) {
-        let mut segments = 0;
+        let (mut segments, mut spares) = (0, 0);
         for path in self.fs.files() {
             let path = path.strip_prefix(DATA).expect("nobody writes elsewhere");
             let top = path.iter().next().unwrap_or_default().to_string_lossy();
             match &*top {
-                "LOCK" | "LAYOUT" | "spares" => {}
+                "LOCK" | "LAYOUT" => {}
                 "logs" => segments += 1,
+                "spares" => spares += 1,
                 _ => panic!("I6: {} is left over", path.display()),
             }
         }
         let logs = self.subjects.iter().filter_map(|subject| subject.log.as_ref());
         let known: usize = logs.map(|log| log.segments().len()).sum();
         assert_eq!(segments, known, "I6: files of logs, and segments that logs know");
+        let pools = self.node().stats().pools;
+        let held: u64 = pools.iter().flat_map(|pool| pool.ready.iter().chain(&pool.coming)).sum();
+        assert_eq!(spares, held, "I6: spares, and what the pool knows of");
     }
 }
 

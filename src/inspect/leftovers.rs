@@ -38,7 +38,7 @@ pub struct Beyond {
     pub to: u64,
     /// Zeroes, counted in units of 8 bytes.
     pub zero_bytes: u64,
-    /// Records of other uses of the file, or, in a spare, of any use. They are never messages.
+    /// Records of other uses of the file, or, in a spare, of any use; the latest use first. They are never messages.
     pub leftovers: Vec<Leftover>,
     /// All other bytes: what is left of records that were partly overwritten, cut off or zeroed.
     pub other_bytes: u64,
@@ -80,6 +80,7 @@ pub(crate) fn survey(
     let budget = 2 * (to - from) + 4 * READ_LEN as u64;
     let mut survey = Survey { window, own, keys: Vec::new(), budget, zero_run: 0, found };
     survey.run()?;
+    survey.found.leftovers.sort_by_key(|leftover| std::cmp::Reverse(leftover.generation));
     Ok(survey.found)
 }
 

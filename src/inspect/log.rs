@@ -1,9 +1,11 @@
 //! One log: its files in order, how they hang together, and what a start would make of it.
 
 use super::outcome::{Finding, Outcome};
-use super::segment::{Extent, SegmentReport, examine, read_header};
+use super::report::SegmentReport;
+use super::segment::{Extent, examine, read_header};
 use super::tree::{finding, refused, special};
 use crate::error::Damage;
+use crate::format::RECORDS_POSITION;
 use crate::format::header::{Header, HeaderError};
 use crate::format::name::parse_segment_file;
 use crate::fs::{FileKind, FileSystem};
@@ -82,6 +84,40 @@ pub struct Gap {
     pub to: Offset,
 }
 
+/// What the records of a log take in its files, header and padding included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// In bytes; where it is not exact, the most that it can be.
+    pub bytes: u64,
+    /// Whether the records were counted. If not, a sealed segment counts as full, as it was not read.
+    pub exact: bool,
+}
+
+impl Default for Held {
+    /// Of no records.
+    fn default() -> Self {
+        Self { bytes: 0, exact: true }
+    }
+}
+
+impl Held {
+    /// What a look at a log's ends tells.
+    #[must_use]
+    pub fn of(look: &Look) -> Self {
+        let Some((last, sealed)) = look.segments.split_last() else { return Self::default() };
+        let room = |end: u64| end.saturating_sub(RECORDS_POSITION);
+        let full: u64 = sealed.iter().map(|segment| room(segment.capacity)).sum();
+        let last = room(look.tail.map_or(last.capacity, |tail| tail.end.position));
+        Self { bytes: full + last, exact: sealed.is_empty() && look.tail.is_some() }
+    }
+
+    /// With what another log holds.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, exact: self.exact && other.exact }
+    }
+}
+
 /// What is to be known of one log.
 #[derive(Clone, Debug)]
 pub struct LogReport {
@@ -101,8 +137,8 @@ pub struct LogReport {
     pub segments: Vec<SegmentEntry>,
     /// Offsets that a repair declared lost.
     pub gaps: Vec<Gap>,
-    /// What its records take, header and padding included; with [`Depth::Records`] only.
-    pub held_bytes: Option<u64>,
+    /// What its records take.
+    pub held: Held,
     /// The lengths of its files.
     pub file_bytes: u64,
     /// What they take on the disk.
@@ -128,7 +164,7 @@ impl LogReport {
             vouched: Offset::ZERO,
             segments: Vec::new(),
             gaps: Vec::new(),
-            held_bytes: None,
+            held: Held::default(),
             file_bytes: 0,
             disk_bytes: 0,
             unvouched_records: 0,
@@ -177,7 +213,7 @@ pub fn log(fs: &dyn FileSystem, dir: &Path, depth: Depth, settle: &(dyn Fn() + S
     }
     let own = report.segments.iter().filter(|entry| entry.role == Role::Segment);
     let held = own.filter_map(|entry| entry.report.as_ref()).map(|found| found.records.bytes).sum();
-    report.held_bytes = Some(held);
+    report.held = Held { bytes: held, exact: true };
     report
 }
 
@@ -279,6 +315,7 @@ fn read_entry(
 
 fn judge(look: &Look, report: &mut LogReport) {
     report.id = look.id;
+    report.held = Held::of(look);
     report.temporary.clone_from(&look.temporary);
     let end = look.end();
     report.tail = end.next;

@@ -1,45 +1,13 @@
 //! A node's data directory: layout, logs, spares, trash, quarantine, and what does not belong there.
 
+use super::layout::{LayoutView, look_at_layout};
 use super::log::{Depth, LogReport, log};
 use super::outcome::{Finding, Outcome};
-use super::segment::read_header;
+use super::spares::{SpareEntry, look_at_spares, settle_spares};
 use super::tree::{LogDir, find_logs, finding, refused, special};
 use super::twins::find_twins;
-use crate::format::header::{Header, HeaderError};
-use crate::format::layout::{self, ClassSizes, LayoutError};
-use crate::format::name::SEGMENT_SUFFIX;
 use crate::fs::{DirEntry, FileKind, FileSystem};
-use std::io;
 use std::path::{Path, PathBuf};
-
-/// The state of the `LAYOUT` file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LayoutView {
-    /// Valid.
-    Valid(ClassSizes),
-    /// Missing, empty or all zero: a start makes it again from the segments' headers.
-    ToBeMade,
-    /// Refused by a start: the text says which line is wrong.
-    Refused(LayoutError),
-    /// It cannot be read; see the findings.
-    Unreadable,
-}
-
-/// A file among the spares.
-#[derive(Clone, Debug)]
-pub struct SpareEntry {
-    /// The file.
-    pub path: PathBuf,
-    /// Its length in bytes.
-    pub file_len: u64,
-    /// What it takes on the disk.
-    pub disk_bytes: u64,
-    /// Its header, or what is wrong with it. A file that was given up just before a crash may still say *in use*; one
-    /// without a spare's name was being made.
-    pub header: Option<Result<Header, HeaderError>>,
-    /// Whether a start removes it, since its name says that it was being made.
-    pub temporary: bool,
-}
 
 /// Something in the trash or in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +64,7 @@ pub fn node(
     depth: Depth,
     settle: &(dyn Fn() + Sync),
 ) -> NodeReport {
-    let (mut report, logs) = outline(fs, dir);
+    let (mut report, logs) = outline(fs, dir, Scope::Whole, settle);
     for LogDir { name, path } in logs {
         let log = log(fs, &path, depth, settle);
         report.outcome = report.outcome.max(log.outcome);
@@ -108,8 +76,22 @@ pub fn node(
     report
 }
 
+/// How much of a data directory to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Everything.
+    Whole,
+    /// Its layout and its spares.
+    Spares,
+}
+
 /// All but the logs, of which only the directories are found.
-pub(crate) fn outline(fs: &dyn FileSystem, dir: &Path) -> (NodeReport, Vec<LogDir>) {
+pub(super) fn outline(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    scope: Scope,
+    settle: &(dyn Fn() + Sync),
+) -> (NodeReport, Vec<LogDir>) {
     let mut report = NodeReport {
         dir: dir.to_path_buf(),
         outcome: Outcome::Clean,
@@ -160,13 +142,24 @@ pub(crate) fn outline(fs: &dyn FileSystem, dir: &Path) -> (NodeReport, Vec<LogDi
         }
         match (entry.name.to_str(), entry.kind) {
             (Some("LOCK"), FileKind::File) => {}
-            (Some("LAYOUT"), FileKind::File) => look_at_layout(fs, &path, &mut report),
+            (Some("LAYOUT"), FileKind::File) => {
+                let (layout, said) = look_at_layout(fs, &path);
+                report.layout = layout;
+                said.into_iter().for_each(|finding| report.say(finding));
+            }
+            (Some("spares"), FileKind::Directory) => {
+                // `LAYOUT` was read before, as names come sorted.
+                let (mut findings, sizes) = (Vec::new(), report.layout.sizes().copied());
+                report.spares = look_at_spares(fs, &path, &mut findings);
+                settle_spares(fs, &mut report.spares, sizes.as_ref(), settle, &mut findings);
+                findings.into_iter().for_each(|finding| report.say(finding));
+            }
+            (Some("logs" | "trash" | "quarantine"), _) if scope == Scope::Spares => {}
             (Some("logs"), FileKind::Directory) => {
                 let mut findings = Vec::new();
                 logs = find_logs(fs, &path, &mut findings);
                 findings.into_iter().for_each(|finding| report.say(finding));
             }
-            (Some("spares"), FileKind::Directory) => look_at_spares(fs, &path, &mut report),
             (Some("trash"), FileKind::Directory) => {
                 report.trash = kept(fs, &path, &mut report);
             }
@@ -196,67 +189,6 @@ fn expected_kind(entry: &DirEntry) -> Option<(FileKind, &'static str)> {
             Some((FileKind::Directory, "is a file, expected a directory"))
         }
         _ => None,
-    }
-}
-
-fn look_at_layout(fs: &dyn FileSystem, path: &Path, report: &mut NodeReport) {
-    // Five short lines; what is longer is none.
-    let mut text = vec![0; 4096];
-    let read = fs.open_read(path).and_then(|file| file.read_at(0, &mut text));
-    match read {
-        Ok(read) => match layout::parse(&text[..read]) {
-            Ok(sizes) => report.layout = LayoutView::Valid(sizes),
-            Err(LayoutError::Empty) => {
-                let detail = "is empty; a start makes it again from the segments";
-                report.say(finding(Outcome::Clean, path, detail));
-            }
-            Err(error) => {
-                let outcome = match error {
-                    LayoutError::Newer(_) => Outcome::Unreadable,
-                    _ => Outcome::Damaged,
-                };
-                report.say(finding(outcome, path, error.to_string()));
-                report.layout = LayoutView::Refused(error);
-            }
-        },
-        Err(error) => {
-            report.say(refused(path, "read", &error));
-            report.layout = LayoutView::Unreadable;
-        }
-    }
-}
-
-fn look_at_spares(fs: &dyn FileSystem, dir: &Path, report: &mut NodeReport) {
-    for entry in list(fs, dir, report) {
-        let path = dir.join(&entry.name);
-        if let Some(finding) = special(&path, entry.kind) {
-            report.say(finding);
-            continue;
-        }
-        if entry.kind == FileKind::Directory {
-            report.say(finding(Outcome::Foreign, &path, "is a directory, expected spare files"));
-            continue;
-        }
-        let Ok(found) = fs.metadata(&path) else { continue };
-        let header = match fs.open_read(&path).and_then(|file| read_header(&*file)) {
-            Ok(header) => Some(header),
-            Err(error) => {
-                // Taken since it was listed.
-                if error.kind() != io::ErrorKind::NotFound {
-                    report.say(refused(&path, "read", &error));
-                }
-                None
-            }
-        };
-        let temporary = !entry.name.as_encoded_bytes().ends_with(SEGMENT_SUFFIX.as_bytes());
-        if let Some(Err(error)) = &header
-            && !temporary
-        {
-            let detail = format!("header: {error}; a start deletes it");
-            report.say(finding(Outcome::Clean, &path, detail));
-        }
-        let (file_len, disk_bytes) = (found.len, found.disk_bytes);
-        report.spares.push(SpareEntry { path, file_len, disk_bytes, header, temporary });
     }
 }
 

@@ -78,19 +78,32 @@ pub(crate) struct Pieces {
     pub(crate) more: bool,
     /// What the checkpoint said of a place where records were met, if it was wrong.
     pub(crate) checkpoint_wrong: Option<(u64, u64)>,
+    /// The piece in which the offset was met where the segment is to end, as far as it goes up to there.
+    pub(crate) sealed: Option<Piece>,
 }
 
-/// Reads on to the end of the file. `checkpoint` is a position and the relative offset of the record that comes there.
+/// Reads on to the end of the file. `checkpoint` is a position and the relative offset of the record that comes there;
+/// `sealed` the relative offset where the next segment says that this one ends.
 pub(crate) fn take_apart(
     cursor: &mut Cursor,
     checkpoint: Option<(u64, u64)>,
+    sealed: Option<u64>,
 ) -> io::Result<Pieces> {
-    let mut found =
-        Pieces { pieces: Vec::new(), strays: 0, claim: None, more: false, checkpoint_wrong: None };
+    let mut found = Pieces {
+        pieces: Vec::new(),
+        strays: 0,
+        claim: None,
+        more: false,
+        checkpoint_wrong: None,
+        sealed: None,
+    };
     loop {
         let mut piece = Piece::new(cursor);
         piece.stop = loop {
             let next = piece.next();
+            if sealed == Some(next) {
+                found.sealed.get_or_insert(piece);
+            }
             if checkpoint.is_some_and(|(position, said)| piece.to == position && next != said) {
                 found.checkpoint_wrong.get_or_insert((piece.to, next));
             }

@@ -1,20 +1,20 @@
 //! One file: a segment of a log, a spare, or whatever stands there instead.
 
 use super::cursor::{Cursor, Frame};
-use super::leftovers::{Beyond, survey};
-use super::outcome::{Finding, Outcome, worst};
+use super::leftovers::survey;
+use super::outcome::Outcome;
 use super::pieces::{Piece, Pieces, VouchedBy, take_apart};
-use super::window::{Unreadable, Window};
+use super::report::{CheckpointView, DamagedRange, KeySource, RecordsView, SegmentReport, Stop};
+use super::spares::standing;
+use super::window::Window;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::header::{Header, HeaderError};
 use crate::format::record::{self, HEADER_LEN, RecordError};
-use crate::format::{
-    BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SECTOR_LEN, SETTLING, name,
-};
+use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, Key, RECORDS_POSITION, SECTOR_LEN, SETTLING};
 use crate::fs::{File, FileKind, FileSystem};
-use crate::types::{Generation, Offset};
+use crate::types::Offset;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// How often something suspicious is looked at again before it is believed.
@@ -22,182 +22,6 @@ pub(crate) const LOOKS: usize = 3;
 
 /// The most damaged ranges that are listed for one file.
 const DAMAGE_LISTED: usize = 1000;
-
-/// What the checkpoint block says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckpointView {
-    /// Valid, and of the file's present use.
-    Valid(Checkpoint),
-    /// All zero, or the file has no such block.
-    Absent,
-    /// Ignored, as recovery ignores it; the text says which field does not fit.
-    Ignored(String),
-}
-
-/// Where the key of the records' checksums came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeySource {
-    /// The header names log and generation.
-    Header,
-    /// The header cannot be read; the first record's checksums agree with each other.
-    FirstRecord(Generation),
-    /// None: records cannot be told from other bytes.
-    None,
-}
-
-/// Where the unbroken run of records from the file's start ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop {
-    /// The byte.
-    pub position: u64,
-    /// The record that is expected there, where the base is known.
-    pub offset: Option<Offset>,
-    /// Why there is none.
-    pub error: RecordError,
-}
-
-/// The records of a file's present use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecordsView {
-    /// Valid records up to the end.
-    pub count: u64,
-    /// Offset of the first one.
-    pub first: Option<Offset>,
-    /// Offset of the last one.
-    pub last: Option<Offset>,
-    /// Offset of the record that comes next; the base in a file without records.
-    pub next: Option<Offset>,
-    /// What they take in the file, header and padding included.
-    pub bytes: u64,
-    /// Bytes of their payloads.
-    pub payload_bytes: u64,
-    /// Bytes of their headers.
-    pub headers_bytes: u64,
-    /// Where the last one ends, or the first one would begin.
-    pub end_position: u64,
-    /// Stamp of the first one, Unix milliseconds.
-    pub first_millis: Option<u64>,
-    /// Stamp of the last one.
-    pub last_millis: Option<u64>,
-    /// The largest stamp, which a clock that stepped may have left before the last.
-    pub max_millis: u64,
-    /// Valid records behind the end. The next start cuts them off: one before them is missing, and nothing says that
-    /// they were durable; or the log went on in another file after this one failed.
-    pub cut_off: u64,
-}
-
-/// A range of bytes that were durable and hold no valid records now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DamagedRange {
-    /// The first byte.
-    pub from: u64,
-    /// The byte behind the last: where the next valid record stands, or how far something vouches.
-    pub to: u64,
-    /// The first record that is missing.
-    pub from_offset: Option<Offset>,
-    /// The first record behind the damage, if there is one in this file.
-    pub to_offset: Option<Offset>,
-    /// What is wrong at `from`.
-    pub error: RecordError,
-}
-
-/// What is to be known of one file.
-#[derive(Clone, Debug)]
-pub struct SegmentReport {
-    /// The file.
-    pub path: PathBuf,
-    /// The worst of the findings.
-    pub outcome: Outcome,
-    /// Its length in bytes.
-    pub file_len: u64,
-    /// What it takes on the disk.
-    pub disk_bytes: u64,
-    /// The base offset in its name, if it has a segment's name.
-    pub name_base: Option<Offset>,
-    /// Its header, or what is wrong with it.
-    pub header: Result<Header, HeaderError>,
-    /// Whether a recovery was under way in it: it marks the file before it changes it, and did not come to the end.
-    pub settling: bool,
-    /// Its checkpoint.
-    pub checkpoint: CheckpointView,
-    /// Where the key came from that its records were checked with.
-    pub key: KeySource,
-    /// Its records.
-    pub records: RecordsView,
-    /// Where the first run of records stops; `None` in a spare and where no key is known.
-    pub stop: Option<Stop>,
-    /// Up to where bytes are known to have been durable, and what says so.
-    pub vouched: Option<(u64, VouchedBy)>,
-    /// Damaged ranges, the first thousand of them.
-    pub damage: Vec<DamagedRange>,
-    /// How many damaged ranges there are.
-    pub damage_count: u64,
-    /// What stands behind the end of the records.
-    pub beyond: Beyond,
-    /// What the device does not give back.
-    pub unreadable: Vec<Unreadable>,
-    /// All that there is to say, worst or not.
-    pub findings: Vec<Finding>,
-}
-
-impl SegmentReport {
-    fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_path_buf(),
-            outcome: Outcome::Clean,
-            file_len: 0,
-            disk_bytes: 0,
-            name_base: path.file_name().and_then(name::parse_segment_file),
-            header: Err(HeaderError::Short(0)),
-            settling: false,
-            checkpoint: CheckpointView::Absent,
-            key: KeySource::None,
-            records: RecordsView::default(),
-            stop: None,
-            vouched: None,
-            damage: Vec::new(),
-            damage_count: 0,
-            beyond: Beyond::default(),
-            unreadable: Vec::new(),
-            findings: Vec::new(),
-        }
-    }
-
-    /// The generation of the file's present use, from its header or from its first record.
-    #[must_use]
-    pub fn generation(&self) -> Option<Generation> {
-        match (&self.header, self.key) {
-            (Ok(header), _) => Some(header.generation),
-            (Err(_), KeySource::FirstRecord(generation)) => Some(generation),
-            _ => None,
-        }
-    }
-
-    /// The offset of the file's first record: from its header, or else from its name.
-    #[must_use]
-    pub fn base(&self) -> Option<Offset> {
-        match &self.header {
-            Ok(header) => header.in_use.map(|in_use| in_use.base),
-            Err(_) => self.name_base,
-        }
-    }
-
-    fn say(
-        &mut self,
-        outcome: Outcome,
-        position: Option<u64>,
-        offset: Option<Offset>,
-        detail: String,
-    ) {
-        let file = self.path.clone();
-        self.findings.push(Finding { outcome, file, position, offset, detail });
-        self.outcome = worst(&self.findings);
-    }
-
-    fn absolute(&self, relative: u64) -> Option<Offset> {
-        self.base().map(|base| base.plus(relative))
-    }
-}
 
 /// Looks at one file, and goes on behind damage. Reads all of it once, with one buffer.
 ///
@@ -229,9 +53,20 @@ pub(crate) fn examine(
 ) -> SegmentReport {
     let mut report = SegmentReport::new(path);
     let Some(file) = open(fs, path, &mut report) else { return report };
+    report.standing = standing(fs, path);
+    if report.standing.is_some() {
+        // A name among the spares means nothing.
+        report.name_base = None;
+    }
     if let Err(error) = look(&file, extent, sealed, &mut report) {
         report.say(Outcome::Unreadable, None, None, format!("cannot be read: {error}"));
         return report;
+    }
+    if let Some(standing) = report.standing {
+        report.excuse(match standing.next_generation {
+            Some(_) => "among the spares nothing was promised; a start stamps it",
+            None => "among the spares nothing was promised; a start deletes it",
+        });
     }
     for _ in 0..LOOKS {
         // What the device does not give back is no work of a node, even if it comes back the next time.
@@ -347,6 +182,10 @@ fn look(
             if extent == Extent::Whole {
                 let own = Some(frame.generation);
                 report.beyond = survey(cursor.window(), from, end, own)?;
+                if sealed.is_some() {
+                    // A start zeroes behind the end of the last segment only.
+                    report.beyond.own_places = 0;
+                }
             }
             report.unreadable = cursor.window().unreadable().to_vec();
         }
@@ -384,6 +223,10 @@ fn look_at_header(head: &[u8], report: &mut SegmentReport) {
         report.say(Outcome::Clean, Some(40), None, detail);
     }
     report.checkpoint = view_checkpoint(head, &header);
+    if report.standing.is_some() && matches!(report.checkpoint, CheckpointView::Valid(_)) {
+        let detail = format!("byte {CHECKPOINT_POSITION}: the file was given up");
+        report.checkpoint = CheckpointView::Ignored(detail);
+    }
     if let CheckpointView::Valid(checkpoint) = &report.checkpoint {
         report.vouched = Some((checkpoint.position, VouchedBy::Checkpoint));
     }
@@ -397,6 +240,7 @@ fn note_missing_length(sealed: Option<Offset>, report: &mut SegmentReport) {
         return;
     }
     let whole = header.in_use.is_none()
+        || report.standing.is_some()
         || sealed.is_some_and(|end| report.records.next >= Some(end) && report.damage_count == 0);
     let outcome = if whole { Outcome::Clean } else { Outcome::Damaged };
     let detail = format!("the file ends here, its header says {} bytes", header.capacity);
@@ -444,6 +288,7 @@ fn view_checkpoint(head: &[u8], header: &Header) -> CheckpointView {
 /// first one proves a key.
 fn find_key(window: &mut Window, report: &mut SegmentReport) -> io::Result<Option<Frame>> {
     match report.header {
+        _ if report.standing.is_some() => Ok(None),
         Ok(Header { in_use: Some(in_use), generation, .. }) => {
             report.key = KeySource::Header;
             Ok(Some(Frame { key: Key::new(in_use.log, generation, in_use.base), generation }))
@@ -515,22 +360,27 @@ fn look_at_records(
         }
         _ => None,
     };
-    let found = take_apart(cursor, checkpoint)?;
+    let sealed = sealed.zip(base).map(|(sealed, base)| sealed.0.saturating_sub(base.0));
+    let found = take_apart(cursor, checkpoint, sealed)?;
     if let Some((claim, by)) = found.claim
         && report.vouched.is_none_or(|(vouched, _)| vouched < claim)
     {
         report.vouched = Some((claim, VouchedBy::Record(by)));
     }
-    let sealed = sealed.zip(base).map(|(sealed, base)| sealed.0.saturating_sub(base.0));
     let vouched = report.vouched.map_or(0, |(vouched, _)| vouched);
     let end = found.end(vouched, sealed);
     let last = end.unwrap_or(found.pieces.len() - 1);
     let first = found.pieces[0];
     let offset = report.absolute(first.next());
     report.stop = Some(Stop { position: first.to, offset, error: first.stop });
-    report.records = sum(&found.pieces[..=last], report);
-    report.records.cut_off =
-        found.pieces[last + 1..].iter().map(|piece| piece.count).sum::<u64>() + found.strays;
+    // What stands beyond the end of a sealed segment is of a branch that a heal cut off: none of the log's records (I2).
+    let mut own = found.pieces[..=last].to_vec();
+    if let (Some(piece), Some(end)) = (found.sealed, own.last_mut()) {
+        *end = piece;
+    }
+    report.records = sum(&own, report);
+    let all: u64 = found.pieces.iter().map(|piece| piece.count).sum();
+    report.records.cut_off = all - report.records.count + found.strays;
     note_damage(&found, end, sealed, report);
     if let Some((position, next)) = found.checkpoint_wrong
         && let CheckpointView::Valid(checkpoint) = report.checkpoint
@@ -639,28 +489,5 @@ fn note_tail(found: &Pieces, last: usize, report: &mut SegmentReport) {
         report.say(Outcome::TornTail, Some(piece.to), offset, detail);
     } else if !nothing {
         report.say(Outcome::TornTail, Some(piece.to), offset, piece.stop.to_string());
-    }
-}
-
-impl SegmentReport {
-    /// What would be wrong elsewhere is right here, and said as a remark.
-    pub(crate) fn excuse(&mut self, why: &str) {
-        for finding in &mut self.findings {
-            if matches!(finding.outcome, Outcome::TornTail | Outcome::Damaged) {
-                finding.outcome = Outcome::Clean;
-                finding.detail = format!("{}; {why}", finding.detail);
-            }
-        }
-        self.outcome = worst(&self.findings);
-    }
-
-    /// What was suspicious is what a node at work looks like.
-    fn take_back(&mut self, outcome: Outcome, detail: String) {
-        self.findings.retain(|finding| finding.outcome < Outcome::TornTail);
-        self.damage.clear();
-        self.damage_count = 0;
-        let stop = self.stop.map(|stop| (stop.position, stop.offset));
-        let (position, offset) = stop.map_or((None, None), |(at, offset)| (Some(at), offset));
-        self.say(outcome, position, offset, detail);
     }
 }

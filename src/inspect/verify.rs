@@ -4,7 +4,7 @@
 //! here starts a thread: who verifies brings them.
 
 use super::log::{LogReport, Role, SegmentEntry, examine_entry, outline};
-use super::node;
+use super::node::{self, Scope};
 use super::outcome::{Finding, Outcome};
 use super::segment::Extent;
 use super::tree::finding;
@@ -92,7 +92,7 @@ impl<'a> Verify<'a> {
     /// Prepares to verify a data directory: lists it, and reads headers and the ends of logs.
     #[must_use]
     pub fn node(fs: Arc<dyn FileSystem>, dir: &Path, settle: &'a (dyn Fn() + Sync)) -> Self {
-        let (mut report, logs) = node::outline(&*fs, dir);
+        let (mut report, logs) = node::outline(&*fs, dir, Scope::Whole, settle);
         for log in logs {
             report.logs.push((log.name, outline(&*fs, &log.path, settle)));
         }

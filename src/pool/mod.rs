@@ -111,7 +111,8 @@ impl SparePool {
             Some(device) => Arc::clone(device),
             None => {
                 let device = Arc::new(Device::new(id, self.options()));
-                device.lock().space = Some(fs.space(dir)?);
+                // Where it cannot be told there is no budget until it can.
+                device.lock().space = fs.space(dir).ok();
                 self.devices.push(Arc::clone(&device));
                 device
             }

@@ -126,7 +126,7 @@ pub(super) fn weigh(
 
 fn read(file: &Arc<dyn File>, frame: Frame, capacity: u64) -> io::Result<Pieces> {
     let end = capacity.min(file.len()?);
-    take_apart(&mut Cursor::new(Window::new(Arc::clone(file), end), frame), None)
+    take_apart(&mut Cursor::new(Window::new(Arc::clone(file), end), frame), None, None)
 }
 
 /// Up to where the file's bytes are known to have been durable.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, read, repair, truncate, verify};
+use crate::{append, delete, inspect, logs, pool, read, repair, truncate, verify};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -42,6 +42,7 @@ enum Command {
     Truncate(truncate::Truncate),
     Delete(delete::Delete),
     Inspect(inspect::Inspect),
+    Pool(pool::Pool),
     Verify(verify::Verify),
     Repair(repair::Repair),
 }
@@ -56,6 +57,7 @@ impl Cli {
             Command::Truncate(truncate) => truncate.run(self.json),
             Command::Delete(delete) => delete.run(self.json),
             Command::Inspect(inspect) => inspect.run(self.json),
+            Command::Pool(pool) => pool.run(self.json),
             Command::Verify(verify) => verify.run(self.json),
             Command::Repair(repair) => repair.run(self.json),
         }

@@ -1,5 +1,6 @@
 //! `plimsoll logs`.
 
+use crate::cost::Cost;
 use crate::failure::Failure;
 use crate::table::{Cell, Lean};
 use crate::view::{self, Store, Unsettled, View};
@@ -7,7 +8,7 @@ use crate::{numbers, output, table};
 use anstyle::Style;
 use clap::Args;
 use plimsoll::LogName;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +18,8 @@ const THREADS: usize = 8;
 /// List the logs of a data directory
 ///
 /// For each log: its first offset (head), the offset that comes next (tail), the end of what is durable, the bytes that
-/// its records and its files take, the number of segments, and its state.
+/// its records hold, the size of its files, what they take on the disk, how much of that holds records, the number of
+/// segments, and its state. A full segment is not read for this: its records count as large as its file.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  plimsoll logs /var/lib/plimsoll")]
 pub(crate) struct Logs {
@@ -28,7 +30,7 @@ pub(crate) struct Logs {
 /// What is told of a log.
 struct Row {
     name: LogName,
-    view: Result<View, Failure>,
+    view: Result<(View, Cost), Failure>,
     unsettled: Option<Unsettled>,
 }
 
@@ -48,7 +50,11 @@ impl Logs {
 }
 
 fn look(store: &Store, name: LogName) -> Row {
-    let view = store.log_dir(&name).and_then(|dir| View::look(&dir, false));
+    let view = store.log_dir(&name).and_then(|dir| {
+        let view = View::look(&dir, false)?;
+        let cost = view.cost()?;
+        Ok((view, cost))
+    });
     Row { name, view, unsettled: None }
 }
 
@@ -75,7 +81,7 @@ fn look_at_all(store: &Store, names: Vec<LogName>) -> Vec<Row> {
 
 /// Recovers the logs whose end is not known to be durable, if this process may, and looks at them again.
 fn recover(store: &Store, rows: &mut [Row]) -> Result<(), Failure> {
-    let open = |row: &Row| row.view.as_ref().is_ok_and(|view| !view.is_settled());
+    let open = |row: &Row| row.view.as_ref().is_ok_and(|(view, _)| !view.is_settled());
     let names: Vec<LogName> =
         rows.iter().filter(|row| open(row)).map(|row| row.name.clone()).collect();
     if names.is_empty() {
@@ -95,7 +101,7 @@ fn worst(rows: Vec<Row>) -> Result<(), Failure> {
     for row in rows {
         let within = format!("{}: ", row.name);
         match row.view {
-            Ok(view) => {
+            Ok((view, _)) => {
                 if let Some(damage) = view.damage() {
                     return Err(Failure::from(damage.clone()).within(within));
                 }
@@ -115,7 +121,7 @@ impl Row {
                 (view::FOREIGN, output::BAD)
             }
             (Err(_), _) => ("unreadable", output::BAD),
-            (Ok(view), _) if view.damage().is_some() => ("damaged", output::BAD),
+            (Ok((view, _)), _) if view.damage().is_some() => ("damaged", output::BAD),
             (_, Some(Unsettled::BeingWritten)) => ("being written", output::GOOD),
             (_, Some(Unsettled::NotRecovered)) => ("not recovered", output::ODD),
             (_, None) => ("ok", output::GOOD),
@@ -123,29 +129,32 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let view = self.view.as_ref().ok();
-        json!({
-            "name": self.name.as_str(),
-            "head": view.map(|view| view.head().0),
-            "tail": view.map(|view| view.tail().0),
-            "durable": view.map(|view| view.end().0),
-            "bytes": view.map(View::record_bytes),
-            "disk_bytes": view.map(View::file_bytes),
-            "segments": view.map(View::segments),
-            "state": self.state().0,
-        })
+        let view = self.view.as_ref().ok().map(|(view, _)| view);
+        let cost = self.view.as_ref().ok().map(|(_, cost)| cost);
+        let mut object = Map::new();
+        let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+        put("name", json!(self.name.as_str()));
+        put("head", json!(view.map(|view| view.head().0)));
+        put("tail", json!(view.map(|view| view.tail().0)));
+        put("durable", json!(view.map(|view| view.end().0)));
+        put("segments", json!(view.map(View::segments)));
+        put("state", json!(self.state().0));
+        Cost::insert(cost, &mut object);
+        Value::Object(object)
     }
 
     fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell::new(self.name.as_str())];
         match &self.view {
-            Err(_) => cells.extend(vec![Cell::new("-"); 6]),
-            Ok(view) => cells.extend([
+            Err(_) => cells.extend(vec![Cell::new("-"); 8]),
+            Ok((view, cost)) => cells.extend([
                 Cell::new(view.head().to_string()),
                 Cell::new(view.tail().to_string()),
                 Cell::new(view.end().to_string()),
-                Cell::new(numbers::size(view.record_bytes())),
-                Cell::new(numbers::size(view.file_bytes())),
+                Cell::new(numbers::size(cost.held.bytes)),
+                Cell::new(numbers::size(cost.files)),
+                Cell::new(numbers::size(cost.on_disk)),
+                Cell::new(cost.used()),
                 Cell::new(numbers::thousands(view.segments() as u64)),
             ]),
         }
@@ -162,11 +171,19 @@ fn print_table(rows: &[Row]) -> Result<(), Failure> {
         ("HEAD", Right),
         ("TAIL", Right),
         ("DURABLE", Right),
-        ("BYTES", Right),
+        ("HELD", Right),
+        ("FILES", Right),
         ("ON DISK", Right),
+        ("USED", Right),
         ("SEGMENTS", Right),
         ("STATE", Left),
     ];
     let cells: Vec<Vec<Cell>> = rows.iter().map(Row::cells).collect();
-    table::lines(&columns, &cells).iter().try_for_each(output::line)
+    table::lines(&columns, &cells).iter().try_for_each(output::line)?;
+    let costs = rows.iter().filter_map(|row| row.view.as_ref().ok()).map(|(_, cost)| *cost);
+    output::line(format_args!(
+        "{}: {}",
+        numbers::count(rows.len() as u64, "log"),
+        Cost::sum(costs).text()
+    ))
 }

@@ -7,12 +7,14 @@
 mod append;
 mod args;
 mod bytes_json;
+mod cost;
 mod delete;
 mod failure;
 mod inspect;
 mod logs;
 mod numbers;
 mod output;
+mod pool;
 mod read;
 mod repair;
 mod signals;

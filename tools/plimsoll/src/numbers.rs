@@ -38,6 +38,24 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit])
 }
 
+/// `part` of `whole` in whole percent, rounded down: `0%`, `<1%`, `42%`; a dash where there is no whole.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let hundredth = |part: u128| part * 100 / u128::from(whole.max(1));
+    match (part, whole) {
+        (_, 0) => "-".to_owned(),
+        (0, _) => "0%".to_owned(),
+        _ => match hundredth(part.into()) {
+            0 => "<1%".to_owned(),
+            percent => format!("{percent}%"),
+        },
+    }
+}
+
+/// `part` of `whole` to a ten-thousandth, for programs; `None` where there is no whole.
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 10_000.0).round() / 10_000.0)
+}
+
 /// `count` per second, for at least a millisecond, so that a short run gives no absurd number.
 pub(crate) fn rate(count: u64, seconds: f64) -> u64 {
     #[allow(
@@ -78,6 +96,17 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(size(bytes), text, "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_share_is_a_percentage_and_never_of_nothing() {
+        let cases =
+            [(0, 5, "0%"), (1, 1000, "<1%"), (199, 200, "99%"), (3, 2, "150%"), (0, 0, "-")];
+        for (part, whole, text) in cases {
+            assert_eq!(percent(part, whole), text, "{part} of {whole}");
+        }
+        assert_eq!(percent(u64::MAX, u64::MAX), "100%");
+        assert_eq!((share(1, 3), share(1, 0)), (Some(0.3333), None));
     }
 
     #[test]

@@ -177,6 +177,121 @@ fn case_I2_a_file_that_may_not_be_read_is_unreadable_and_not_damaged() {
 }
 
 #[test]
+fn case_I2_a_spare_says_so_and_tells_its_leftovers_by_generation() {
+    let path = golden("node/spares/00000000000000000007.seg");
+    let shown = run("inspect {} --records", &path).exits(0);
+    for text in [
+        "  state       spare, holds no messages; tiny, 12 KiB, generation 2",
+        "  spare       stamped; a start stamps it with generation 3",
+        "  content     4 KiB: 3.9 KiB of zeroes, 104 B of leftovers of earlier uses",
+        "  leftovers   generation 1: 2 records, 104 B, from byte 8192",
+    ] {
+        assert!(shown.text().contains(text), "{text:?} is not in {}", shown.text());
+    }
+    assert!(!shown.text().contains("  records "), "{}", shown.text());
+    let report = run("inspect {} --json", &path).exits(0).json();
+    assert_eq!(report["spare"], json!({"state": "stamped", "next_generation": 3}));
+    assert_eq!(report["beyond"]["leftovers"][0]["generation"], 1);
+    assert_eq!(report["beyond"]["leftovers"][0]["records"], 2);
+    // A copy elsewhere is still a spare; what becomes of it nobody can say.
+    let report = run("inspect {} --json", &golden("spare-with-leftovers.seg")).exits(0).json();
+    assert_eq!((&report["spare"], &report["header"]["state"]), (&json!(null), &json!("spare")));
+}
+
+#[test]
+fn case_I2_a_file_given_up_is_no_segment_any_more_wherever_one_stands() {
+    let dir = Dir::new();
+    fs::create_dir_all(dir.path("data/spares")).unwrap();
+    fs::create_dir_all(dir.path("data/logs")).unwrap();
+    fs::copy(golden("node/LAYOUT"), dir.path("data/LAYOUT")).unwrap();
+    // In a log this is damage.
+    let path = dir.path("data/spares/1.seg");
+    fs::copy(golden("damage-in-the-middle.seg"), &path).unwrap();
+    let shown = run("inspect {} --records", &path).exits(0);
+    for text in [
+        "given up, holds no messages; its header still says in use",
+        "given up by its log, not stamped yet; a start stamps it with generation ",
+        ", the use that ended when the file was given up: ",
+    ] {
+        assert!(shown.text().contains(text), "{text:?} is not in {}", shown.text());
+    }
+    assert!(!shown.text().contains("  records "), "{}", shown.text());
+    let lines = run("inspect {} --records --json", &path).exits(0).json_lines();
+    assert_eq!(lines.len(), 1, "the report and no record");
+    assert_eq!(
+        (&lines[0]["spare"]["state"], &lines[0]["outcome"]),
+        (&json!("given up"), &json!("clean"))
+    );
+    assert_eq!(lines[0]["records"]["count"], 0);
+    let here = support::command("inspect 1.seg --json", &path)
+        .current_dir(dir.path("data/spares"))
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&here.stdout).unwrap();
+    assert_eq!(report["spare"]["state"], "given up");
+    run("inspect {}", &golden("damage-in-the-middle.seg")).exits(1);
+}
+
+#[test]
+fn leftovers_behind_the_records_of_a_reused_file_are_told_by_generation() {
+    let shown = run("inspect {}", &golden("reused.seg")).exits(0);
+    for text in [
+        "  records     2, offsets 40 to 41",
+        "  beyond      3.9 KiB: 3.9 KiB of zeroes, 40 B of leftovers of earlier uses",
+        "  leftovers   generation 2: 1 record, 40 B, from byte 8272",
+    ] {
+        assert!(shown.text().contains(text), "{text:?} is not in {}", shown.text());
+    }
+}
+
+#[test]
+fn i2_what_a_heal_cut_off_is_none_of_the_logs_records() {
+    let log = golden("node/logs/orders");
+    let lines = run("inspect {} --records --json", &log).exits(0).json_lines();
+    let marks: Vec<_> = lines
+        .iter()
+        .filter(|line| line.get("durable_below").is_some())
+        .map(|line| (line["offset"].as_u64().unwrap(), line["cut_off"].as_bool().unwrap()))
+        .collect();
+    let expected = [(0, false), (1, false), (2, false), (3, true), (3, false), (4, false)];
+    assert_eq!(marks, expected);
+    let first = lines.iter().find(|line| line["header"]["base"] == 0).unwrap();
+    assert_eq!((&first["records"]["count"], &first["records"]["cut_off"]), (&json!(3), &json!(1)));
+    assert_eq!(first["beyond"]["own_places"], 0);
+    let shown = run("inspect {} --records", &log).exits(0);
+    assert_eq!(shown.text().matches("(cut off").count(), 1, "{}", shown.text());
+    let checked = run("verify {} --json", &golden("node")).exits(0).json();
+    assert_eq!(checked["records"], 5);
+}
+
+#[test]
+fn what_the_files_cost_is_told_against_what_they_hold() {
+    let path = golden("node");
+    let report = run("inspect {} --json", &path).exits(0).json();
+    let log = &report["logs"][0];
+    // The first segment is sealed and counts as full; in the second one 96 bytes are records.
+    assert_eq!((&log["held_bytes"], &log["held_exact"]), (&json!(4096 + 96), &json!(false)));
+    assert_eq!(log["file_bytes"], 2 * 12_288);
+    let disk: u64 = support::segments(&path, "orders")
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().blocks() * 512)
+        .sum();
+    assert_eq!(log["disk_bytes"], disk);
+    for field in ["held_bytes", "held_exact", "file_bytes", "disk_bytes", "used"] {
+        assert_eq!(report["total"][field], log[field], "{field}: there is one log");
+    }
+    let log = run("inspect {} --records --json", &path.join("logs/orders")).exits(0).json_lines();
+    assert_eq!((&log[0]["held_bytes"], &log[0]["held_exact"]), (&json!(120 + 96), &json!(true)));
+    let shown = run("inspect {}", &path).exits(0);
+    assert!(
+        shown.text().contains("4.1 KiB of records at most in 24 KiB of files, "),
+        "{}",
+        shown.text()
+    );
+    assert!(shown.text().lines().any(|line| line.contains("HELD") && line.contains("USED")));
+}
+
+#[test]
 fn i11_inspection_changes_no_byte_and_no_mtime() {
     let dir = Dir::new();
     let bytes = fs::read(golden("damage-in-the-middle.seg")).unwrap();

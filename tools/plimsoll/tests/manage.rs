@@ -18,7 +18,19 @@ fn logs_are_listed_with_their_sizes() {
     feed("append {} numbers", &dir.data(), &numbered(1000)).exits(0);
     run("append {} empty/one", &dir.data()).exits(0);
     let logs = run("logs {} --json", &dir.data()).exits(0).json();
-    let fields = ["name", "head", "tail", "durable", "bytes", "disk_bytes", "segments", "state"];
+    let fields = [
+        "name",
+        "head",
+        "tail",
+        "durable",
+        "held_bytes",
+        "held_exact",
+        "file_bytes",
+        "disk_bytes",
+        "used",
+        "segments",
+        "state",
+    ];
     for log in logs.as_array().unwrap() {
         let mut found: Vec<&String> = log.as_object().unwrap().keys().collect();
         found.sort();
@@ -34,17 +46,28 @@ fn logs_are_listed_with_their_sizes() {
     assert_eq!(logs[1]["name"], "numbers");
     let numbers = (&logs[1]["head"], &logs[1]["tail"], &logs[1]["durable"], &logs[1]["segments"]);
     assert_eq!(numbers, (&json!(0), &json!(1000), &json!(1000), &json!(1)));
-    assert_eq!(logs[1]["disk_bytes"], 256 << 10);
-    assert!(logs[1]["bytes"].as_u64().unwrap() >= 1000 * 40);
+    assert_eq!((&logs[0]["used"], &logs[1]["held_exact"]), (&json!(null), &json!(true)));
+    assert_eq!(logs[1]["file_bytes"], 256 << 10);
+    let file = std::fs::metadata(&support::segments(&dir.data(), "numbers")[0]).unwrap();
+    let disk = std::os::unix::fs::MetadataExt::blocks(&file) * 512;
+    assert_eq!(logs[1]["disk_bytes"], disk);
+    let held = logs[1]["held_bytes"].as_u64().unwrap();
+    assert!((1000 * 40..256 << 10).contains(&held), "{held}");
+    let used = logs[1]["used"].as_f64().unwrap();
+    assert!((used - held as f64 / disk as f64).abs() < 0.0001, "{used}");
     assert_eq!(logs[1]["state"], "ok");
     let table = run("logs {}", &dir.data()).exits(0);
     let lines: Vec<&str> = table.text().lines().collect();
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     let titles: Vec<&str> = lines[0].split_whitespace().collect();
     assert_eq!(
         titles,
-        ["NAME", "HEAD", "TAIL", "DURABLE", "BYTES", "ON", "DISK", "SEGMENTS", "STATE"]
+        [
+            "NAME", "HEAD", "TAIL", "DURABLE", "HELD", "FILES", "ON", "DISK", "USED", "SEGMENTS",
+            "STATE"
+        ]
     );
+    assert!(lines[3].starts_with("2 logs: ") && lines[3].ends_with("% used"), "{}", lines[3]);
     assert!(lines[2].contains("256 KiB") && lines[2].ends_with("ok"), "{}", lines[2]);
 }
 

@@ -12,8 +12,8 @@ mod support;
 use std::path::Path;
 use support::{Dir, command, run};
 
-const SUBCOMMANDS: [&str; 8] =
-    ["append", "read", "logs", "truncate", "delete", "inspect", "verify", "repair"];
+const SUBCOMMANDS: [&str; 9] =
+    ["append", "read", "logs", "truncate", "delete", "inspect", "pool", "verify", "repair"];
 
 #[test]
 fn help_is_complete_and_has_an_example_each() {
@@ -59,6 +59,8 @@ fn wrong_use_ends_with_2_and_changes_nothing() {
         "read {} orders --since yesterday",
         "read {} orders --count -1",
         "read {} orders --json --raw",
+        "pool",
+        "pool --json",
         "truncate {} orders",
         "truncate {} orders --before",
     ] {

@@ -1,6 +1,7 @@
 //! What is told of a log's directory.
 
 use super::segment::{finding_json, print_finding};
+use crate::cost::Cost;
 use crate::failure::Failure;
 use crate::numbers::{size, thousands};
 use crate::output;
@@ -46,10 +47,7 @@ fn lines(report: &LogReport) -> Vec<(&'static str, String)> {
         let last = gap.to.0.saturating_sub(1);
         out.push(("gap", format!("offsets {} to {last} were declared lost by a repair", gap.from)));
     }
-    out.push((
-        "files",
-        format!("{}, {} on disk", size(report.file_bytes), size(report.disk_bytes)),
-    ));
+    out.push(("files", Cost::of(report).text()));
     for path in &report.temporary {
         out.push(("temporary", format!("{}, which the next start deletes", path.display())));
     }
@@ -105,13 +103,16 @@ pub(crate) fn json(report: &LogReport) -> Value {
             "bytes": entry.file_len, "disk_bytes": entry.disk_bytes,
         })
     };
-    json!({
+    let mut object = json!({
         "dir": report.dir.display().to_string(), "outcome": report.outcome.name(),
         "log": report.id.map(|id| id.to_string()), "head": report.head.0, "tail": report.tail.0,
         "durable": report.vouched.0, "unconfirmed_records": report.unvouched_records,
-        "bytes": report.file_bytes, "disk_bytes": report.disk_bytes,
         "gaps": report.gaps.iter().map(|gap| json!([gap.from.0, gap.to.0])).collect::<Vec<Value>>(),
         "segments": report.segments.iter().map(entry).collect::<Vec<Value>>(),
         "findings": report.findings.iter().map(finding_json).collect::<Vec<Value>>(),
-    })
+    });
+    if let Some(object) = object.as_object_mut() {
+        Cost::insert(Some(&Cost::of(report)), object);
+    }
+    object
 }

@@ -6,12 +6,14 @@ mod node;
 mod records;
 mod segment;
 
+pub(crate) use node::{held_text, layout, layout_json};
 pub(crate) use segment::{finding_json, print_finding};
 
 use crate::failure::{Exit, Failure};
 use crate::{numbers, output};
 use anstyle::Style;
 use clap::Args;
+use plimsoll::Offset;
 use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
 use plimsoll::inspect::{
     self as engine, Depth, Finding, Outcome, Role, SegmentEntry, SegmentReport, Which,
@@ -68,20 +70,26 @@ impl Inspect {
         if let Some(which) = self.hex {
             return hex::run(&self.path, which, as_json);
         }
-        let report = engine::segment(&OsFileSystem, &self.path, &settle);
-        self.print_segment(&report, as_json)?;
+        let report = engine::segment(&OsFileSystem, &placed(&self.path), &settle);
+        self.print_segment(&report, None, as_json)?;
         verdict(report.outcome, &report.findings)
     }
 
-    fn print_segment(&self, report: &SegmentReport, as_json: bool) -> Result<(), Failure> {
+    /// `end` is where the next segment says that this one ends.
+    fn print_segment(
+        &self,
+        report: &SegmentReport,
+        end: Option<Offset>,
+        as_json: bool,
+    ) -> Result<(), Failure> {
         if as_json {
             output::line(segment::json(report))?;
         } else {
             segment::print(report)?;
         }
-        // What cannot be opened has no records to list, and was told.
-        if self.records && report.outcome != Outcome::Unreadable {
-            records::print(&report.path, as_json)?;
+        // What cannot be opened has no records to list, and was told. What was given up has none that are a log's.
+        if self.records && report.outcome != Outcome::Unreadable && report.standing.is_none() {
+            records::print(&report.path, end, as_json)?;
         }
         Ok(())
     }
@@ -111,7 +119,7 @@ impl Inspect {
         }
         for entry in &report.segments {
             if let Some(segment) = &entry.report {
-                self.print_segment(segment, as_json)?;
+                self.print_segment(segment, entry.end.filter(|_| entry.sealed), as_json)?;
             }
         }
         verdict(report.outcome, &report.findings)
@@ -135,6 +143,14 @@ fn kind(path: &Path) -> Kind {
     let entries = OsFileSystem.list(path).unwrap_or_default();
     let is_node = entries.iter().any(|entry| entry.name == "LAYOUT" || entry.name == "logs");
     if is_node { Kind::Node } else { Kind::Log }
+}
+
+/// A spare is known by where it stands, which a bare name does not say.
+fn placed(path: &Path) -> PathBuf {
+    let bare = path.parent().is_some_and(|parent| parent.as_os_str().is_empty());
+    let among_spares = |path: &PathBuf| path.parent().is_some_and(|dir| dir.ends_with("spares"));
+    let whole = std::path::absolute(path).ok().filter(among_spares);
+    whole.filter(|_| bare).unwrap_or_else(|| path.to_path_buf())
 }
 
 /// Lets a node that may be writing what was just read get on.

@@ -2,13 +2,14 @@
 
 use super::log;
 use super::segment::{finding_json, print_finding};
+use crate::cost::Cost;
 use crate::failure::Failure;
 use crate::numbers::{size, thousands};
 use crate::output;
 use crate::table::{self, Cell, Lean};
 use plimsoll::inspect::{Kept, LayoutView, LogReport, NodeReport, SpareEntry};
 use plimsoll::types::SizeClass;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Prints a data directory's report.
 pub(crate) fn print(report: &NodeReport) -> Result<(), Failure> {
@@ -26,7 +27,12 @@ pub(crate) fn print(report: &NodeReport) -> Result<(), Failure> {
     output::line(format_args!("  {:<11} {outcome}", "outcome"))
 }
 
-fn layout(view: &LayoutView) -> String {
+/// What all logs cost against what they hold.
+fn total(report: &NodeReport) -> Cost {
+    Cost::sum(report.logs.iter().map(|(_, log)| Cost::of(log)))
+}
+
+pub(crate) fn layout(view: &LayoutView) -> String {
     match view {
         LayoutView::Valid(sizes) => {
             format!(
@@ -42,17 +48,21 @@ fn layout(view: &LayoutView) -> String {
     }
 }
 
-fn lines(report: &NodeReport) -> Vec<(&'static str, String)> {
-    let held = match report.held {
+/// Whether a node has a directory open.
+pub(crate) const fn held_text(held: Option<bool>) -> &'static str {
+    match held {
         Some(true) => "open in a process",
         Some(false) => "not open in any process",
         None => "not known whether a process has it open",
-    };
+    }
+}
+
+fn lines(report: &NodeReport) -> Vec<(&'static str, String)> {
     let spare_bytes = report.spares.iter().map(|spare| spare.disk_bytes).sum();
     let mut out = vec![
         ("layout", layout(&report.layout)),
-        ("state", held.to_owned()),
-        ("logs", thousands(report.logs.len() as u64)),
+        ("state", held_text(report.held).to_owned()),
+        ("logs", format!("{}; {}", thousands(report.logs.len() as u64), total(report).text())),
         (
             "spares",
             format!(
@@ -91,7 +101,10 @@ fn print_logs(logs: &[(String, LogReport)]) -> Result<(), Failure> {
         ("TAIL", Lean::Right),
         ("DURABLE", Lean::Right),
         ("SEGMENTS", Lean::Right),
+        ("HELD", Lean::Right),
+        ("FILES", Lean::Right),
         ("ON DISK", Lean::Right),
+        ("USED", Lean::Right),
         ("OUTCOME", Lean::Left),
     ];
     let cells = |(name, log): &(String, LogReport)| {
@@ -101,7 +114,10 @@ fn print_logs(logs: &[(String, LogReport)]) -> Result<(), Failure> {
             Cell::new(log.tail.to_string()),
             Cell::new(log.vouched.to_string()),
             Cell::new(thousands(log.segments.len() as u64)),
+            Cell::new(size(log.held.bytes)),
+            Cell::new(size(log.file_bytes)),
             Cell::new(size(log.disk_bytes)),
+            Cell::new(Cost::of(log).used()),
             Cell::styled(super::style(log.outcome), log.outcome.name()),
         ]
     };
@@ -118,10 +134,13 @@ pub(crate) fn json(report: &NodeReport) -> Value {
     };
     let spare = |spare: &SpareEntry| {
         let header = spare.header.as_ref().and_then(|header| header.as_ref().ok());
+        let sizes = report.layout.sizes();
         json!({
             "file": spare.path.display().to_string(), "bytes": spare.file_len,
             "disk_bytes": spare.disk_bytes, "class": header.map(|header| header.class.name()),
             "generation": header.map(|header| header.generation.get()), "temporary": spare.temporary,
+            "state": spare.state(sizes).name(),
+            "next_generation": spare.next_generation(sizes).map(|next| next.get()),
         })
     };
     let kept = |kept: &Kept| {
@@ -129,19 +148,26 @@ pub(crate) fn json(report: &NodeReport) -> Value {
             "path": kept.path.display().to_string(), "files": kept.files, "disk_bytes": kept.disk_bytes,
         })
     };
-    let sizes = match &report.layout {
-        LayoutView::Valid(sizes) => {
-            json!({"main": sizes.main, "small": sizes.small, "tiny": sizes.tiny})
-        }
-        other => json!(layout(other)),
-    };
+    let mut sum = Map::new();
+    Cost::insert(Some(&total(report)), &mut sum);
     json!({
         "dir": report.dir.display().to_string(), "outcome": report.outcome.name(),
-        "layout": sizes, "held": report.held,
+        "layout": layout_json(&report.layout), "held": report.held,
+        "total": sum,
         "logs": report.logs.iter().map(log).collect::<Vec<Value>>(),
         "spares": report.spares.iter().map(spare).collect::<Vec<Value>>(),
         "trash": report.trash.iter().map(kept).collect::<Vec<Value>>(),
         "quarantine": report.quarantine.iter().map(kept).collect::<Vec<Value>>(),
         "findings": report.findings.iter().map(finding_json).collect::<Vec<Value>>(),
     })
+}
+
+/// The sizes of the classes; where the layout does not say them, why.
+pub(crate) fn layout_json(view: &LayoutView) -> Value {
+    match view {
+        LayoutView::Valid(sizes) => {
+            json!({"main": sizes.main, "small": sizes.small, "tiny": sizes.tiny})
+        }
+        other => json!(layout(other)),
+    }
 }

@@ -7,7 +7,8 @@ use crate::output;
 use plimsoll::Offset;
 use plimsoll::format::header::{Header, InUse};
 use plimsoll::inspect::{
-    Beyond, CheckpointView, DamagedRange, Finding, KeySource, Leftover, SegmentReport, VouchedBy,
+    Beyond, CheckpointView, DamagedRange, Finding, KeySource, Leftover, SegmentReport, SpareState,
+    Standing, VouchedBy,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ fn lines(report: &SegmentReport) -> Vec<Line> {
     let disk = size(report.disk_bytes);
     let mut out = vec![("file", format!("{} bytes, {disk} on disk", thousands(report.file_len)))];
     match &report.header {
-        Ok(header) => header_lines(header, &mut out),
+        Ok(header) => header_lines(header, report.standing, &mut out),
         Err(error) => {
             out.push(("header", error.to_string()));
             let key = match report.key {
@@ -56,6 +57,9 @@ fn lines(report: &SegmentReport) -> Vec<Line> {
             };
             out.push(("key", key));
         }
+    }
+    if let Some(standing) = report.standing {
+        out.push(("spare", standing_text(standing)));
     }
     if report.settling {
         let text = "a recovery was under way (the mark at byte 512); the next start does it again";
@@ -73,24 +77,48 @@ fn lines(report: &SegmentReport) -> Vec<Line> {
         CheckpointView::Ignored(why) => out.push(("checkpoint", format!("ignored: {why}"))),
     }
     record_lines(report, &mut out);
-    beyond_lines(&report.beyond, &mut out);
+    beyond_lines(report, &mut out);
     for range in &report.unreadable {
         out.push(("unreadable", format!("bytes {} to {}: {}", range.from, range.to, range.error)));
     }
     out
 }
 
-fn header_lines(header: &Header, out: &mut Vec<Line>) {
+/// What a file among the spares is, and what becomes of it.
+fn standing_text(standing: Standing) -> String {
+    let what = match standing.state {
+        SpareState::Stamped => "stamped",
+        SpareState::GivenUp => "given up by its log, not stamped yet",
+        SpareState::WrongSize => "of the wrong size",
+        SpareState::Damaged => "without a header that can be read",
+        SpareState::BeingMade => "being made, as its name says",
+    };
+    let then = match (standing.next_generation, standing.state) {
+        (Some(next), _) => format!("a start stamps it with generation {}", next.get()),
+        (None, SpareState::Stamped | SpareState::GivenUp) => {
+            "a start deletes it, as there is no generation after this one".to_owned()
+        }
+        (None, _) => "a start deletes it".to_owned(),
+    };
+    format!("{what}; {then}")
+}
+
+fn header_lines(header: &Header, standing: Option<Standing>, out: &mut Vec<Line>) {
     let (class, capacity) = (header.class, size(header.capacity));
     let generation = header.generation.get();
-    let state = if header.in_use.is_some() { "in use" } else { "spare, holds no messages" };
+    let state = match (header.in_use, standing) {
+        (None, _) => "spare, holds no messages",
+        (Some(_), Some(_)) => "given up, holds no messages; its header still says in use",
+        (Some(_), None) => "in use",
+    };
     out.push(("state", format!("{state}; {class}, {capacity}, generation {generation}")));
     let created = stamp(header.created_millis);
     let Some(InUse { log, base, previous_end, origin, .. }) = header.in_use else {
         out.push(("created", created));
         return;
     };
-    out.push(("log", log.to_string()));
+    let earlier = if standing.is_some() { "was of " } else { "" };
+    out.push(("log", format!("{earlier}{log}")));
     let gap = if previous_end < base {
         format!("; offsets {previous_end} to {} were declared lost", base.0.saturating_sub(1))
     } else {
@@ -160,33 +188,54 @@ fn damage_text(range: &DamagedRange) -> String {
     format!("bytes {} to {}{offsets}: {}", range.from, range.to, range.error)
 }
 
-fn beyond_lines(beyond: &Beyond, out: &mut Vec<Line>) {
+/// What stands there beside the file's own records. Records of earlier uses are told by generation, and never as
+/// messages.
+fn beyond_lines(report: &SegmentReport, out: &mut Vec<Line>) {
+    let beyond = &report.beyond;
     if beyond.to == beyond.from {
         return;
     }
+    let belongs_to_no_log =
+        report.standing.is_some() || report.header.is_ok_and(|header| header.in_use.is_none());
+    let title = if belongs_to_no_log { "content" } else { "beyond" };
     let len = size(beyond.to - beyond.from);
     if beyond.all_zero() {
-        out.push(("beyond", format!("{len} of zeroes")));
+        out.push((title, format!("{len} of zeroes")));
         return;
     }
     let mut parts = vec![format!("{} of zeroes", size(beyond.zero_bytes))];
-    for leftover in &beyond.leftovers {
-        let Leftover { generation, records, bytes, .. } = leftover;
-        parts.push(format!(
-            "{} of an earlier use, generation {} ({})",
-            count(*records, "record"),
-            generation.get(),
-            size(*bytes)
-        ));
+    if !beyond.leftovers.is_empty() {
+        let bytes = beyond.leftovers.iter().map(|leftover| leftover.bytes).sum();
+        parts.push(format!("{} of leftovers of earlier uses", size(bytes)));
     }
     if beyond.other_bytes > 0 {
         parts.push(format!("{} of other bytes", size(beyond.other_bytes)));
     }
-    out.push(("beyond", format!("{len}: {}", parts.join(", "))));
+    out.push((title, format!("{len}: {}", parts.join(", "))));
+    for leftover in &beyond.leftovers {
+        out.push(("leftovers", leftover_text(leftover, report)));
+    }
     if beyond.own_places > 0 {
         let places = count(beyond.own_places, "place");
-        out.push(("beyond", format!("{places} for the next start to zero")));
+        out.push((title, format!("{places} for the next start to zero")));
     }
+}
+
+fn leftover_text(leftover: &Leftover, report: &SegmentReport) -> String {
+    let Leftover { generation, records, whole, bytes, first_position } = *leftover;
+    let cut = match records - whole {
+        0 => String::new(),
+        cut => format!(", {} of them overwritten or cut in part", thousands(cut)),
+    };
+    let own = report.header.is_ok_and(|header| header.generation == generation);
+    let which = match report.header.map(|header| header.in_use) {
+        Ok(Some(_)) if own => ", the use that ended when the file was given up",
+        // It was taken and written, and stamped anew before anything in it was confirmed.
+        Ok(None) if own => ", a use that never got its header",
+        _ => "",
+    };
+    let (generation, records, bytes) = (generation.get(), count(records, "record"), size(bytes));
+    format!("generation {generation}{which}: {records}{cut}, {bytes}, from byte {first_position}")
 }
 
 /// A finding as an object.
@@ -219,6 +268,10 @@ pub(crate) fn json(report: &SegmentReport) -> Value {
         "bytes": report.file_len,
         "disk_bytes": report.disk_bytes,
         "header": header,
+        "spare": report.standing.map(|standing| json!({
+            "state": standing.state.name(),
+            "next_generation": standing.next_generation.map(|next| next.get()),
+        })),
         "recovery_under_way": report.settling,
         "checkpoint": checkpoint,
         "records": {

@@ -11,11 +11,12 @@ pub(crate) use records::{NoRecord, Records};
 pub(crate) use settle::{Unsettled, recover, settled};
 pub(crate) use store::Store;
 
+use crate::cost::Cost;
 use crate::failure::{Exit, Failure};
 use plimsoll::Offset;
 use plimsoll::error::Damage;
-use plimsoll::format::RECORDS_POSITION;
 use plimsoll::fs::OsFileSystem;
+use plimsoll::inspect::Held;
 use plimsoll::recovery::{self, Boundary, Look, RecoverError};
 use std::path::{Path, PathBuf};
 
@@ -84,17 +85,9 @@ impl View {
         self.look.segments.len()
     }
 
-    /// The sizes of the segment files.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.look.segments.iter().map(|segment| segment.capacity).sum()
-    }
-
-    /// What the records take. A segment that is full counts as its file, as it is not read for this.
-    pub(crate) fn record_bytes(&self) -> u64 {
-        let Some((last, sealed)) = self.look.segments.split_last() else { return 0 };
-        let room = |capacity: u64| capacity.saturating_sub(RECORDS_POSITION);
-        let last = room(self.look.tail.map_or(last.capacity, |tail| tail.end.position));
-        sealed.iter().map(|segment| room(segment.capacity)).sum::<u64>() + last
+    /// What the files cost against what they hold. A segment that is full counts as its file, as it is not read for this.
+    pub(crate) fn cost(&self) -> Result<Cost, Failure> {
+        Cost::of_dir(&self.dir, Held::of(&self.look))
     }
 }
 

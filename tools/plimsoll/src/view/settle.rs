@@ -32,7 +32,8 @@ pub(crate) fn recover(store: &Store, names: &[&LogName]) -> Result<Option<Unsett
     const EROFS: i32 = 30;
     let mut options = NodeOptions::default();
     options.create = false;
-    let node = match Node::open(store.dir(), options) {
+    // Without threads nothing is made ahead: who reads leaves no more behind than recovery must.
+    let node = match Node::builder(store.dir()).options(options).without_threads().open() {
         Ok(node) => node,
         Err(OpenError::Locked { .. }) => return Ok(Some(Unsettled::BeingWritten)),
         Err(OpenError::Disk(error))
