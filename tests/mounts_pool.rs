@@ -2,8 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 #![allow(clippy::disallowed_methods, reason = "not the engine: a test")]
 
+#[path = "mounts_pool/apart.rs"]
+mod apart;
+#[path = "mounts_pool/dirs.rs"]
+mod dirs;
 #[path = "mounts_pool/full.rs"]
 mod full;
+#[path = "mounts_pool/full_btrfs.rs"]
+mod full_btrfs;
 #[path = "mounts_pool/lab.rs"]
 mod lab;
 #[path = "mounts_pool/ledger.rs"]

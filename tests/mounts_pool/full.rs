@@ -30,6 +30,16 @@ pub(crate) fn fill(dir: &Path) {
     }
 }
 
+/// Gives the space back.
+pub(crate) fn empty(dir: &Path) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_stem().is_some_and(|stem| stem == "fill") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
 /// Appends to all logs in turn until every one of them refuses, which it must do for want of space and without a trace.
 /// Gives appends and bytes that were confirmed.
 fn until_all_refuse(lab: &mut Lab, class: WriteClass, len: usize) -> (u64, u64) {
@@ -93,7 +103,7 @@ fn at_no_free_bytes(kind: &str, mount: &Path) {
     let taken = stats.taken_kept_back + stats.taken_reused;
     assert_eq!((taken, stats.taken_fresh), (some as u64, 0), "{kind}: {stats:?}");
     assert!(stats.taken_kept_back > 20 && stats.stamped_again >= taken, "{kind}: {stats:?}");
-    let (mut acknowledged, mut bytes) = until_all_refuse(&mut lab, Acknowledge, 200);
+    let (mut acknowledged, mut bytes) = until_all_refuse(&mut lab, Acknowledge, 1000);
     assert_eq!(lab.pool(0).kept_back_bytes, 0, "{kind}");
     acknowledged += some as u64;
     bytes += some as u64 * 4000;
@@ -131,7 +141,9 @@ fn at_no_free_bytes(kind: &str, mount: &Path) {
     let stats = lab.pool(0);
     assert_eq!(stats.kept_back_missing, 0, "{kind}: {freed} files freed, {stats:?}");
     assert!(early > 10, "{kind}: {early}");
-    println!("{kind}: {freed} files freed and {early} publishes refused before all was kept back again");
+    println!(
+        "{kind}: {freed} files freed and {early} publishes refused before all was kept back again"
+    );
     lab.check();
     lab.restart(End::Dropped);
     lab.settled(0);

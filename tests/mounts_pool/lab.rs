@@ -63,9 +63,10 @@ pub(crate) struct Lab {
     pub(crate) journals: BTreeMap<String, Journal>,
 }
 
-/// No threads more than the tests need, and no idle log that gets another file in the midst of one.
+/// Small files, no threads more than the tests need, and no idle log that gets another file in the midst of one.
 pub(crate) fn options() -> NodeOptions {
     let mut options = NodeOptions::default();
+    options.segment_size = 1 << 20;
     options.committers = 2;
     options.idle_checkpoint = Duration::from_secs(3600);
     options
