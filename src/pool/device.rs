@@ -194,8 +194,12 @@ impl DeviceState {
         None
     }
 
-    /// Whether what is kept back is short for want of space: then that comes first.
-    pub(super) fn starved(&self, at: usize) -> bool {
-        self.full && self.holding(at).kept_back_missing() > 0
+    /// Whether what is kept back is short, and a file of `size` bytes for somebody else would take the space that it lacks:
+    /// then it comes first. Where a file found no room just now this is known; right after a start only the sample tells.
+    pub(super) fn starved(&self, at: usize, size: u64) -> bool {
+        let holding = self.holding(at);
+        let missing = holding.kept_back_missing() * holding.sizes.tiny;
+        let short = || self.space.is_some_and(|space| space.available < missing + size);
+        missing > 0 && (self.full || short())
     }
 }

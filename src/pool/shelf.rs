@@ -57,6 +57,9 @@ pub(crate) struct Shelf {
     pub(super) making: Mutex<Option<Making>>,
 }
 
+/// A name that no file has: what an earlier life left under it, a start removes.
+const NOTHING: &str = "nothing.tmp";
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -262,6 +265,23 @@ impl Shelf {
         }
     }
 
+    /// Whether files for the log's directory `dir` are made there, as none can be renamed into it.
+    ///
+    /// Another mount is found out before a file is taken, and not at its rename: a commit would fail then, and a batch of
+    /// which the first part stands in the file before would be there in part; a healing that fails stops the log. The
+    /// kernel compares the mounts before it looks for the file, so a name that nobody has tells.
+    fn is_apart(&self, dir: &Path) -> bool {
+        if lock(&self.apart).contains(dir) {
+            return true;
+        }
+        let told = self.fs.rename(&self.dir.join(NOTHING), &dir.join(NOTHING));
+        let apart = told.is_err_and(|error| error.raw_os_error() == Some(libc::EXDEV));
+        if apart {
+            self.cannot_rename_into(dir);
+        }
+        apart
+    }
+
     /// One that is made now.
     fn take_fresh(&self, dir: &Path, class: SizeClass) -> io::Result<Spare> {
         let spare = self.make(dir, class)?;
@@ -276,7 +296,7 @@ impl Shelf {
     /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
     /// failing would keep an append here for ever, making and deleting files.
     fn fill_kept_back(&self) -> io::Result<()> {
-        while self.with(|state| state.starved(self.at)) {
+        while self.with(|state| state.holding(self.at).kept_back_missing() > 0) {
             let spare = self.make(&self.dir, SizeClass::Tiny)?;
             self.shelve(&spare.path, SizeClass::Tiny, true)?;
         }
@@ -319,7 +339,9 @@ impl Shelf {
         let holds = |class: &SizeClass| self.sizes.room(*class) >= want.room;
         let smaller = SizeClass::ALL.into_iter().find(|class| holds(class) && *class < want.class);
         // Not while those that are kept back are short: the space that there is belongs to them.
-        if let Some(class) = smaller.filter(|_| !self.with(|state| state.starved(self.at)))
+        let free =
+            |class: &SizeClass| !self.with(|state| state.starved(self.at, self.sizes.of(*class)));
+        if let Some(class) = smaller.filter(free)
             && let Ok(spare) = self.take_fresh(&self.dir, class)
         {
             return Ok(spare);
@@ -451,7 +473,7 @@ impl SegmentSource for Shelf {
     }
 
     fn take(&self, want: &Want<'_>) -> io::Result<Spare> {
-        if lock(&self.apart).contains(want.dir) {
+        if self.is_apart(want.dir) {
             return self.take_fresh(want.dir, want.class);
         }
         let entitled = want.purpose.may_use_kept_back();
@@ -460,7 +482,7 @@ impl SegmentSource for Shelf {
             *in_use.of_mut(want.class) = true;
             // The class that the log will be at next.
             *in_use.of_mut(want.class.up()) = true;
-            state.starved(self.at)
+            state.starved(self.at, self.sizes.of(want.class))
         });
         if starved && !entitled && !planted::is(Fault::KeptBackFilledLast) {
             // What is kept back is filled again first: without it nothing would free space.
