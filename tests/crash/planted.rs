@@ -139,8 +139,6 @@ planted! {
         By::Check("no_space_at_the_sync", rules::a_file_has_its_space_before_a_record_is_staged);
     planted_no_generation_check_is_caught_by_random_rounds: NoGenerationCheck,
         By::Check("case_D1", reuse::some_rounds);
-    planted_given_up_not_stamped_is_caught_by_random_rounds: GivenUpNotStamped,
-        By::Check("case_D1", reuse::some_rounds);
     planted_spares_not_stamped_at_start_is_caught_by_its_own_case: SparesNotStampedAtStart,
         By::Check("spare_with_records", reuse::records_of_its_own_generation);
     planted_unfinished_not_removed_is_caught: UnfinishedNotRemoved, By::Plan("pool_made_ahead");

@@ -62,6 +62,12 @@ pub(crate) fn a_small_spare() -> World {
     small_spare(4)
 }
 
+/// A spare leaves for a log. What asks whether it could names no file that is there.
+fn is_taken(op: &Op) -> bool {
+    let from_spares = op.kind == OpKind::Rename && op.path.starts_with("/data/spares");
+    from_spares && op.path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'0')
+}
+
 /// A life that ends just before the first operation for which `is` holds, by `crash`.
 fn ended_before(
     from: &World,
@@ -123,10 +129,10 @@ fn torn_take_of(from: &World) -> World {
         let Some(last) = ops.last() else { return false };
         last.kind == OpKind::Sync
             && ops.iter().any(|op| op.kind == OpKind::SyncDir && op.path.ends_with("a"))
-            && ops.iter().any(|op| op.kind == OpKind::Rename && op.path.starts_with("/data/spares"))
+            && ops.iter().any(is_taken)
     };
     let path = super::constructed::segment("a", 4);
-    for seed in 0.. {
+    for seed in 0..10_000 {
         let world = ended_before(from, life, syncs, &Crash::Seed(seed));
         let Ok(bytes) = world.fs.cached(&path) else { continue };
         let header = Header::parse(&bytes).unwrap();

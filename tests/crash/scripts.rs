@@ -390,14 +390,14 @@ pub(crate) const PLANS: &[Plan] = &[
     healing("heal_rename", |world| {
         world.start();
         world.open("a");
-        world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::ENOSPC)));
+        world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::ENOSPC)).on("spares/0"));
         world.append("a", &[1024; 5]);
         world.must_append("a", &[1024; 5]);
     }),
     healing("heal_rename_that_was_done", |world| {
         world.start();
         world.open("a");
-        world.inject(Fault::nth(OpKind::Rename, 0, What::DoneThen(libc::EIO)));
+        world.inject(Fault::nth(OpKind::Rename, 0, What::DoneThen(libc::EIO)).on("spares/0"));
         world.append("a", &[1024; 5]);
         world.must_append("a", &[1024; 5]);
     }),
@@ -406,7 +406,7 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("a");
         // The roll's directory is not synced, and the heal's rename was done, though it failed.
         world.inject(Fault::nth(OpKind::SyncDir, 0, What::Errno(libc::EIO)).on("logs/a"));
-        world.inject(Fault::nth(OpKind::Rename, 1, What::DoneThen(libc::EIO)));
+        world.inject(Fault::nth(OpKind::Rename, 1, What::DoneThen(libc::EIO)).on("spares/0"));
         world.must_fail("a", &[1024; 5]);
         world.must_fail("a", &[512]);
         world.open("a");
