@@ -49,6 +49,14 @@ pub enum Fault {
     StampedWithSameGeneration,
     StampedAtStartBeforeNamesAreSynced,
     GenerationWraps,
+    GivenUpNotStamped,
+    GenerationGuessed,
+    GiveUpNeedsRoom,
+    KeptBackGivenToPublish,
+    KeptBackFilledLast,
+    KeptBackReleased,
+    UnfinishedNotRemoved,
+    MadeWithoutSync,
 }
 
 impl Fault {
@@ -94,6 +102,14 @@ impl Fault {
         Self::StampedWithSameGeneration,
         Self::StampedAtStartBeforeNamesAreSynced,
         Self::GenerationWraps,
+        Self::GivenUpNotStamped,
+        Self::GenerationGuessed,
+        Self::GiveUpNeedsRoom,
+        Self::KeptBackGivenToPublish,
+        Self::KeptBackFilledLast,
+        Self::KeptBackReleased,
+        Self::UnfinishedNotRemoved,
+        Self::MadeWithoutSync,
     ];
 }
 

@@ -228,9 +228,9 @@ fn crash_in_every_way_with_room(world: &World) {
 fn no_descriptor_for_an_idle_log_is_not_written_and_the_log_goes_on() {
     for idle in [false, true] {
         let mut world = World::new(1, SIZES);
-        let mut options = NodeOptions::default();
-        options.open_files = 1;
-        world.start_with(options);
+        world.options = NodeOptions::default();
+        world.options.open_files = 1;
+        world.start();
         for log in ["a", "b"] {
             world.open(log);
             assert!(world.append(log, &[512]));

@@ -68,10 +68,9 @@ impl Shared {
     /// file gone while an older one stays is a log with a hole: so one is durable before the next begins. For a file that
     /// serves again that takes the syncs of both its directories, and only then may the pool write to it [R].
     fn give_up(&self, segment: &Segment) -> Result<(), DiskError> {
-        let gone = self.take_out(segment)?;
+        let mut gone = self.take_out(segment)?;
         if planted::is(Fault::StampedBeforeNamesAreSynced) {
-            gone.into_iter().for_each(|gone| self.source.given_up(gone));
-            return Ok(());
+            gone.take().into_iter().for_each(|gone| self.source.given_up(gone));
         }
         // An earlier try may have renamed it.
         if gone.as_ref().is_none_or(|gone| gone.kept.is_some()) {

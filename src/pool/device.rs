@@ -6,6 +6,7 @@ use super::class::ByClass;
 use super::stats::Counters;
 use crate::format::layout::ClassSizes;
 use crate::fs::Space;
+use crate::planted::{self, Fault};
 use crate::types::{Generation, SizeClass};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -151,7 +152,8 @@ impl DeviceState {
 
     /// Takes a spare of `class` out of the book; with `kept_back` also one of those that are kept back.
     pub(super) fn find(&mut self, at: usize, class: SizeClass, kept_back: bool) -> Option<Found> {
-        if !kept_back && self.holding(at).counted(class) == 0 {
+        let only_kept_back = self.holding(at).counted(class) == 0;
+        if only_kept_back && !kept_back && !planted::is(Fault::KeptBackGivenToPublish) {
             return None;
         }
         let book = &mut self.books[at];
@@ -192,8 +194,12 @@ impl DeviceState {
         None
     }
 
-    /// Whether what is kept back is short for want of space: then that comes first.
-    pub(super) fn starved(&self, at: usize) -> bool {
-        self.full && self.holding(at).kept_back_missing() > 0
+    /// Whether what is kept back is short, and a file of `size` bytes for somebody else would take the space that it lacks:
+    /// then it comes first. Where a file found no room just now this is known; right after a start only the sample tells.
+    pub(super) fn starved(&self, at: usize, size: u64) -> bool {
+        let holding = self.holding(at);
+        let missing = holding.kept_back_missing() * holding.sizes.tiny;
+        let short = || self.space.is_some_and(|space| space.available < missing + size);
+        missing > 0 && (self.full || short())
     }
 }

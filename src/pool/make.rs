@@ -2,6 +2,7 @@
 
 use crate::format::header::Header;
 use crate::fs::{File, FileSystem, Write};
+use crate::planted::{self, Fault};
 use crate::types::{Generation, SizeClass};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,11 @@ impl Making {
             created_millis: now,
             in_use: None,
         };
-        self.file.write_and_sync(&[Write { position: 0, bytes: &header.encode() }])
+        let block = header.encode();
+        if planted::is(Fault::MadeWithoutSync) {
+            return self.file.write_at(0, &block);
+        }
+        self.file.write_and_sync(&[Write { position: 0, bytes: &block }])
     }
 
     /// Removes it.

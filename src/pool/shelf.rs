@@ -57,6 +57,9 @@ pub(crate) struct Shelf {
     pub(super) making: Mutex<Option<Making>>,
 }
 
+/// A name that no file has: what an earlier life left under it, a start removes.
+const NOTHING: &str = "nothing.tmp";
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -116,6 +119,7 @@ impl Shelf {
                         Err(unfit) => self.delete(&path, &unfit),
                     }
                 }
+                _ if planted::is(Fault::UnfinishedNotRemoved) => {}
                 // It was being made, or is a link, which is removed and not followed.
                 _ => self.fs.remove_file(&path)?,
             }
@@ -261,6 +265,23 @@ impl Shelf {
         }
     }
 
+    /// Whether files for the log's directory `dir` are made there, as none can be renamed into it.
+    ///
+    /// Another mount is found out before a file is taken, and not at its rename: a commit would fail then, and a batch of
+    /// which the first part stands in the file before would be there in part; a healing that fails stops the log. The
+    /// kernel compares the mounts before it looks for the file, so a name that nobody has tells.
+    fn is_apart(&self, dir: &Path) -> bool {
+        if lock(&self.apart).contains(dir) {
+            return true;
+        }
+        let told = self.fs.rename(&self.dir.join(NOTHING), &dir.join(NOTHING));
+        let apart = told.is_err_and(|error| error.raw_os_error() == Some(libc::EXDEV));
+        if apart {
+            self.cannot_rename_into(dir);
+        }
+        apart
+    }
+
     /// One that is made now.
     fn take_fresh(&self, dir: &Path, class: SizeClass) -> io::Result<Spare> {
         let spare = self.make(dir, class)?;
@@ -272,11 +293,12 @@ impl Shelf {
     /// Makes what is missing of the files that are kept back.
     ///
     /// # Errors
-    /// That there is no room for one.
+    /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
+    /// failing would keep an append here for ever, making and deleting files.
     fn fill_kept_back(&self) -> io::Result<()> {
-        while self.with(|state| state.starved(self.at)) {
+        while self.with(|state| state.holding(self.at).kept_back_missing() > 0) {
             let spare = self.make(&self.dir, SizeClass::Tiny)?;
-            self.shelve(&spare.path, SizeClass::Tiny, true);
+            self.shelve(&spare.path, SizeClass::Tiny, true)?;
         }
         Ok(())
     }
@@ -317,7 +339,9 @@ impl Shelf {
         let holds = |class: &SizeClass| self.sizes.room(*class) >= want.room;
         let smaller = SizeClass::ALL.into_iter().find(|class| holds(class) && *class < want.class);
         // Not while those that are kept back are short: the space that there is belongs to them.
-        if let Some(class) = smaller.filter(|_| !self.with(|state| state.starved(self.at)))
+        let free =
+            |class: &SizeClass| !self.with(|state| state.starved(self.at, self.sizes.of(*class)));
+        if let Some(class) = smaller.filter(free)
             && let Ok(spare) = self.take_fresh(&self.dir, class)
         {
             return Ok(spare);
@@ -335,19 +359,21 @@ impl Shelf {
         Err(error)
     }
 
-    /// Puts a spare that belongs to nobody into the book under a name of its own, if there is room in the budget.
-    pub(super) fn shelve(&self, path: &Path, class: SizeClass, prepared: bool) -> bool {
+    /// Puts a spare that belongs to nobody into the book under a name of its own.
+    ///
+    /// # Errors
+    /// Of the rename; the file is deleted then.
+    pub(super) fn shelve(&self, path: &Path, class: SizeClass, prepared: bool) -> io::Result<()> {
         let name = self.name();
         if let Err(error) = self.fs.rename(path, &name) {
-            tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
             remove(&*self.fs, path);
-            return false;
+            return Err(error);
         }
         self.with(|state| {
             let shelved = Shelved { path: name, generation: Generation::FIRST, prepared };
             state.books[self.at].ready.of_mut(class).push(shelved);
         });
-        true
+        Ok(())
     }
 
     /// What was deleted left room: a file that found none is tried again.
@@ -366,7 +392,7 @@ impl Shelf {
             Err(error) => {
                 self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
                 let no_room = is_no_space(&error) || error.raw_os_error() == Some(libc::EXDEV);
-                if !no_room {
+                if !no_room || planted::is(Fault::GiveUpNeedsRoom) {
                     return Err(error);
                 }
                 self.fs.remove_file(path)?;
@@ -447,7 +473,7 @@ impl SegmentSource for Shelf {
     }
 
     fn take(&self, want: &Want<'_>) -> io::Result<Spare> {
-        if lock(&self.apart).contains(want.dir) {
+        if self.is_apart(want.dir) {
             return self.take_fresh(want.dir, want.class);
         }
         let entitled = want.purpose.may_use_kept_back();
@@ -456,9 +482,9 @@ impl SegmentSource for Shelf {
             *in_use.of_mut(want.class) = true;
             // The class that the log will be at next.
             *in_use.of_mut(want.class.up()) = true;
-            state.starved(self.at)
+            state.starved(self.at, self.sizes.of(want.class))
         });
-        if starved && !entitled {
+        if starved && !entitled && !planted::is(Fault::KeptBackFilledLast) {
             // What is kept back is filled again first: without it nothing would free space.
             self.fill_kept_back()?;
         }
@@ -480,7 +506,9 @@ impl SegmentSource for Shelf {
         }
         if path.extension() == Some(OsStr::new("tmp")) {
             if self.with(|state| state.holding(self.at).keeps(class)) {
-                self.shelve(&path, class, true);
+                if let Err(error) = self.shelve(&path, class, true) {
+                    tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
+                }
             } else {
                 self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
                 remove(&*self.fs, &path);
@@ -523,6 +551,16 @@ impl SegmentSource for Shelf {
 
     fn given_up(&self, file: GivenUp) {
         let Some((path, class)) = file.kept else { return };
+        if planted::is(Fault::GivenUpNotStamped)
+            && let Ok(header) = stamp::class_of(&*self.fs, &path, &self.sizes)
+        {
+            let shelved = Shelved { path, generation: header.generation, prepared: false };
+            return self.with(|state| {
+                let book = &mut state.books[self.at];
+                *book.coming.of_mut(class) -= 1;
+                book.ready.of_mut(class).push(shelved);
+            });
+        }
         self.with(|state| {
             let book = &mut state.books[self.at];
             *book.coming.of_mut(class) -= 1;

@@ -4,6 +4,7 @@ use super::make::Making;
 use super::shelf::Shelf;
 use super::{Step, make};
 use crate::fs::{is_no_space, reserves};
+use crate::planted::{self, Fault};
 use crate::types::{Fraction, Generation, SizeClass};
 use std::io;
 use std::sync::PoisonError;
@@ -101,7 +102,7 @@ impl Shelf {
             let holding = state.holding(self.at);
             let mut classes = SizeClass::ALL.into_iter().rev();
             classes.find_map(|class| {
-                let counted = holding.counted(class) > 0;
+                let counted = holding.counted(class) > 0 || planted::is(Fault::KeptBackReleased);
                 let path = if counted { state.give_away(self.at, class) } else { None };
                 Some((class, path?))
             })
@@ -174,11 +175,13 @@ impl Shelf {
             return Err(error);
         }
         let Making { path, class, .. } = making;
-        let shelved = self.shelve(&path, class, true);
+        // A failure counts as one of making it: else the next step would begin another at once, and a rename that goes on
+        // failing would keep the worker writing files and deleting them.
+        self.shelve(&path, class, true)?;
         self.with(|state| {
             let book = &mut state.books[self.at];
             *book.coming.of_mut(class) -= 1;
-            book.counters.made += u64::from(shelved);
+            book.counters.made += 1;
         });
         Ok(None)
     }

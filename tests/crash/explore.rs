@@ -269,10 +269,16 @@ fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 pub(crate) fn settle(world: &mut World) {
     world.faulty = false;
     world.recover();
+    // The disk had to do for recovery; new files need room.
+    world.fs.set_capacity(None);
+    world.fs.set_space(None);
     for log in world.oracle.names() {
         world.open(&log);
         assert!(world.append(&log, &[512]), "log {log} takes no append");
         world.read(&log);
+    }
+    if world.pooled {
+        world.settle_spares();
     }
     let before: Vec<_> = world.oracle.names().iter().map(|log| world.view(log)).collect();
     world.abandon();

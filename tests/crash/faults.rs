@@ -42,7 +42,7 @@ fn ways(kind: OpKind) -> Vec<What> {
 
 /// With nothing broken any more, every log goes on, or has said that it must be opened again and goes on then.
 pub(crate) fn goes_on(world: &mut World) {
-    world.fs.clear_faults();
+    world.mend();
     if !world.is_up() {
         world.start();
     }
@@ -132,7 +132,7 @@ macro_rules! survives {
         $(
             #[test]
             fn $test() {
-                survive(&super::scripts::plan($plan));
+                survive(&super::plan($plan));
             }
         )*
     };
@@ -153,4 +153,13 @@ survives! {
     every_call_of_a_recovery_may_fail: "recovery_of_a_torn_batch";
     every_call_of_a_recovery_of_a_roll_may_fail: "recovery_of_a_roll";
     every_call_of_a_recovery_that_zeroes_may_fail: "recovery_that_zeroes";
+    every_call_of_giving_up_may_fail: "pool_give_up";
+    every_call_of_stamping_what_was_given_up_may_fail: "pool_stamp_given_up";
+    every_call_of_stamping_what_only_the_cache_moved_may_fail: "pool_stamp_moved_in_the_cache";
+    every_call_of_a_roll_into_a_reused_file_may_fail: "pool_roll_into_reused";
+    every_call_of_a_recovery_that_gives_back_may_fail: "pool_trailing_given_back";
+    every_call_of_making_ahead_may_fail: "pool_made_ahead";
+    every_call_of_filling_what_is_kept_back_may_fail: "pool_kept_back_is_filled_again";
+    every_call_of_the_last_generation_may_fail: "pool_last_generation_3";
+    every_call_of_releasing_may_fail: "pool_released";
 }

@@ -6,13 +6,14 @@ use super::explore::{Crash, full};
 use super::faults::goes_on;
 use super::world::{SIZES, Staged, World};
 use plimsoll::fs::sim::{Fault, Names, OpKind, Profile, Reached, Sectors, What};
+use plimsoll::{PoolOptions, WriteClass};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// The same numbers for the same seed (SplitMix64, Steele, Lea and Flood).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +21,7 @@ impl Random {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[usize::try_from(self.below(all.len() as u64)).unwrap()]
     }
 }
@@ -52,6 +53,9 @@ fn fault(random: &mut Random) -> Fault {
         (OpKind::Write, What::Short(usize::try_from(random.below(2000)).unwrap())),
         (OpKind::Create, What::Errno(libc::ENOSPC)),
         (OpKind::Rename, What::Errno(libc::ENOSPC)),
+        (OpKind::Rename, What::Errno(libc::EXDEV)),
+        (OpKind::Rename, What::Errno(libc::EIO)),
+        (OpKind::Allocate, What::Errno(libc::ENOSPC)),
         (OpKind::Rename, What::DoneThen(libc::EIO)),
         (OpKind::SyncDir, What::Errno(libc::EIO)),
         (OpKind::RemoveFile, What::Errno(libc::EIO)),
@@ -64,7 +68,7 @@ fn fault(random: &mut Random) -> Fault {
 /// One thing that a node's owner, or the world around it, does.
 fn act(world: &mut World, random: &mut Random, staged: &mut Vec<Staged>) {
     let log = random.one_of(&LOGS);
-    match random.below(24) {
+    match random.below(32) {
         0..=10 => {
             world.open(log);
             let lens = lens(random);
@@ -101,8 +105,46 @@ fn act(world: &mut World, random: &mut Random, staged: &mut Vec<Staged>) {
                 world.mend();
             }
         }
-        _ => world.fs.evict_all(),
+        23 => world.fs.evict_all(),
+        24 | 25 => world.steps(1 + random.below(4)),
+        26 => {
+            // So that the pool has much to do: a log fills its files and gives them up.
+            world.open(log);
+            world.append(log, &[512; 40]);
+            world.truncate_all(log);
+            world.steps(random.below(3));
+        }
+        27 => {
+            let pool = pool(random);
+            world.set_pool(pool);
+        }
+        28 => world.release_spares(),
+        29 => {
+            // Nothing more, or a file or two.
+            let room = random.one_of(&[0, SIZES.tiny, SIZES.small, SIZES.main]);
+            world.fill_disk(room);
+        }
+        30 => {
+            world.open(log);
+            let class = random.one_of(&[WriteClass::Acknowledge, WriteClass::Coordination]);
+            let lens = lens(random);
+            world.append_as(class, log, &lens);
+        }
+        _ => {
+            world.idle();
+            world.work();
+            world.check_generations();
+        }
     }
+}
+
+/// Settings of the pool: budgets for nothing, for a few files and for all, with and without files kept back.
+fn pool(random: &mut Random) -> PoolOptions {
+    let mut pool = super::world::options().pool;
+    pool.budget_cap = random.one_of(&[0, SIZES.main, 3 * SIZES.main, 1 << 30]);
+    pool.prepared = random.one_of(&[0, 1, 2]);
+    pool.kept_back = random.one_of(&[0, 1, 3]) * SIZES.tiny;
+    pool
 }
 
 fn crash(random: &mut Random) -> Crash {
@@ -128,6 +170,12 @@ fn live(seed: u64) -> u64 {
         ]),
         names: random.one_of(&[Names::Subset, Names::Subset, Names::Prefix]),
     });
+    if random.below(2) == 0 {
+        world.options.pool = pool(&mut random);
+    }
+    if random.below(3) == 0 {
+        world = world.with_last_generation(random.one_of(&[1, 3]));
+    }
     let lives = 3 + random.below(8);
     for _ in 0..lives {
         world.faulty = false;
@@ -138,7 +186,9 @@ fn live(seed: u64) -> u64 {
             let bytes = random.one_of(&[0, 0, 512, 1000, 2600]);
             world.fs.crash_in_write(op, bytes);
         }
+        // Recovery needs no space; what comes after it may.
         world.recover();
+        world.faulty |= world.full();
         let mut staged = Vec::new();
         for _ in 0..random.below(30) {
             act(&mut world, &mut random, &mut staged);
@@ -156,13 +206,18 @@ fn live(seed: u64) -> u64 {
     }
     world.faulty = false;
     world.recover();
+    world.mend();
     goes_on(&mut world);
+    world.work();
+    world.check_generations();
     world.close();
+    world.recover();
+    world.check_budget();
     lives
 }
 
 #[test]
-fn random_lives_keep_every_invariant() {
+fn i6_random_lives_keep_every_invariant() {
     let setting = |name| std::env::var(name).ok().map(|value| value.parse().expect("a number"));
     let seed: Option<u64> = setting("PLIMSOLL_CRASH_SEED");
     let count = setting("PLIMSOLL_CRASH_NODES").unwrap_or(match seed {

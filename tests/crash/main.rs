@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::disallowed_methods,
     missing_docs,
+    non_snake_case,
     reason = "not the engine: a test"
 )]
 
@@ -18,11 +19,25 @@ mod lives;
 mod oracle;
 #[cfg(debug_assertions)]
 mod planted;
+mod pool;
+mod reuse;
+#[cfg_attr(not(debug_assertions), allow(dead_code))]
+mod rules;
 mod scripts;
+mod spares;
 mod world;
 
-use explore::must_hold;
-use scripts::plan;
+use explore::{Plan, must_hold};
+
+/// Every plan.
+fn all() -> impl Iterator<Item = &'static Plan> {
+    scripts::PLANS.iter().chain(pool::PLANS)
+}
+
+/// The plan of this name.
+fn plan(name: &str) -> Plan {
+    *all().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
+}
 
 macro_rules! plans {
     ($($name:ident)*) => {
@@ -36,7 +51,7 @@ macro_rules! plans {
         #[test]
         fn every_plan_is_tried() {
             let tried = [$(stringify!($name)),*];
-            for plan in scripts::PLANS {
+            for plan in all() {
                 assert!(tried.contains(&plan.name), "plan {} is not tried", plan.name);
             }
         }
@@ -86,6 +101,22 @@ plans! {
     checkpoint_of_an_earlier_use
     file_under_another_name
     payload_that_is_a_record
+    pool_give_up
+    pool_give_up_fails
+    pool_stamp_given_up
+    pool_stamp_ready
+    pool_stamp_moved_in_the_cache
+    pool_reuse
+    pool_reuse_by_the_same_log
+    pool_roll_into_reused
+    pool_trailing_given_back
+    pool_made_ahead
+    pool_kept_back_is_filled_again
+    pool_last_generation_1
+    pool_last_generation_3
+    pool_no_generation_left
+    pool_released
+    pool_heal_into_reused
 }
 
 /// Replays what a failing test printed.

@@ -3,7 +3,8 @@
 
 use super::checks;
 use super::explore::{Failure, explore};
-use super::scripts::plan;
+use super::plan;
+use super::{reuse, rules};
 use plimsoll::planted::{self, Fault};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -111,4 +112,34 @@ planted! {
     planted_trash_emptied_before_sync_is_caught: TrashEmptiedBeforeSync,
         By::Plan("delete_in_a_folder");
     planted_delete_without_sync_is_caught: DeleteWithoutSync, By::Plan("delete");
+    planted_stamped_before_names_are_synced_is_caught: StampedBeforeNamesAreSynced,
+        By::Plan("pool_give_up_fails");
+    planted_spares_not_stamped_at_start_is_caught: SparesNotStampedAtStart,
+        By::Plan("pool_trailing_given_back");
+    planted_stamp_not_synced_is_caught: StampNotSynced, By::Plan("pool_reuse");
+    planted_stamped_with_same_generation_is_caught: StampedWithSameGeneration,
+        By::Plan("pool_roll_into_reused");
+    planted_stamped_at_start_before_names_are_synced_is_caught: StampedAtStartBeforeNamesAreSynced,
+        By::Plan("pool_stamp_moved_in_the_cache");
+    planted_generation_wraps_is_caught: GenerationWraps, By::Plan("pool_no_generation_left");
+    planted_given_up_not_stamped_is_caught: GivenUpNotStamped, By::Plan("pool_reuse");
+    planted_failed_file_reused_is_caught: FailedFileReused,
+        By::Check("a_failed_file", rules::a_failed_file_is_deleted);
+    planted_generation_guessed_is_caught: GenerationGuessed,
+        By::Check("an_unreadable_header", rules::a_file_without_a_header_is_deleted);
+    planted_give_up_needs_room_is_caught: GiveUpNeedsRoom,
+        By::Check("a_rename_without_room", rules::giving_up_needs_no_room);
+    planted_kept_back_given_to_publish_is_caught: KeptBackGivenToPublish,
+        By::Check("kept_back_on_a_full_disk", rules::publish_gets_nothing_that_is_kept_back);
+    planted_kept_back_filled_last_is_caught: KeptBackFilledLast,
+        By::Check("kept_back_when_space_returns", rules::kept_back_is_filled_first);
+    planted_kept_back_released_is_caught: KeptBackReleased,
+        By::Check("released", rules::kept_back_is_never_released);
+    planted_made_without_sync_is_caught: MadeWithoutSync,
+        By::Check("no_space_at_the_sync", rules::a_file_has_its_space_before_a_record_is_staged);
+    planted_no_generation_check_is_caught_by_random_rounds: NoGenerationCheck,
+        By::Check("case_D1", reuse::some_rounds);
+    planted_spares_not_stamped_at_start_is_caught_by_its_own_case: SparesNotStampedAtStart,
+        By::Check("spare_with_records", reuse::records_of_its_own_generation);
+    planted_unfinished_not_removed_is_caught: UnfinishedNotRemoved, By::Plan("pool_made_ahead");
 }

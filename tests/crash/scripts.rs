@@ -1,8 +1,7 @@
 //! The lives that are crashed: one plan for each kind of operation.
 
 use super::constructed;
-use super::explore::Crash;
-use super::explore::Plan;
+use super::explore::{Crash, Plan};
 use super::world::{SIZES, World};
 use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
@@ -169,7 +168,7 @@ fn torn_roll() -> World {
     cut_off(&one_record(), life, &Crash::Seed(5))
 }
 
-const fn failed_sync(reached: Reached) -> What {
+pub(crate) const fn failed_sync(reached: Reached) -> What {
     What::FailedSync { errno: libc::EIO, reached }
 }
 
@@ -391,14 +390,14 @@ pub(crate) const PLANS: &[Plan] = &[
     healing("heal_rename", |world| {
         world.start();
         world.open("a");
-        world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::ENOSPC)));
+        world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::ENOSPC)).on("spares/0"));
         world.append("a", &[1024; 5]);
         world.must_append("a", &[1024; 5]);
     }),
     healing("heal_rename_that_was_done", |world| {
         world.start();
         world.open("a");
-        world.inject(Fault::nth(OpKind::Rename, 0, What::DoneThen(libc::EIO)));
+        world.inject(Fault::nth(OpKind::Rename, 0, What::DoneThen(libc::EIO)).on("spares/0"));
         world.append("a", &[1024; 5]);
         world.must_append("a", &[1024; 5]);
     }),
@@ -407,7 +406,7 @@ pub(crate) const PLANS: &[Plan] = &[
         world.open("a");
         // The roll's directory is not synced, and the heal's rename was done, though it failed.
         world.inject(Fault::nth(OpKind::SyncDir, 0, What::Errno(libc::EIO)).on("logs/a"));
-        world.inject(Fault::nth(OpKind::Rename, 1, What::DoneThen(libc::EIO)));
+        world.inject(Fault::nth(OpKind::Rename, 1, What::DoneThen(libc::EIO)).on("spares/0"));
         world.must_fail("a", &[1024; 5]);
         world.must_fail("a", &[512]);
         world.open("a");
@@ -528,8 +527,3 @@ pub(crate) const PLANS: &[Plan] = &[
         })
     },
 ];
-
-/// The plan of this name.
-pub(crate) fn plan(name: &str) -> Plan {
-    *PLANS.iter().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
-}

@@ -7,6 +7,7 @@ use plimsoll::format::layout::{self, ClassSizes};
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::{Fault, SimFileSystem};
 use plimsoll::permit::{Decision, Gate};
+use plimsoll::types::Generation;
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, PoolStats, Ticket, WriteClass,
 };
@@ -35,6 +36,12 @@ pub(crate) struct World {
     pub(crate) oracle: Oracle,
     /// Errors are expected, as something is being broken.
     pub(crate) faulty: bool,
+    /// Of the nodes that are started.
+    pub(crate) options: NodeOptions,
+    /// The last generation of a file, where it is not the format's.
+    pub(crate) last: Option<Generation>,
+    /// See [`World::with_pool`].
+    pub(crate) pooled: bool,
     /// Says what is done, for replays: `PLIMSOLL_CRASH_VERBOSE`.
     verbose: bool,
     node: Option<Node>,
@@ -75,12 +82,29 @@ impl World {
     fn of(fs: SimFileSystem, oracle: Oracle) -> Self {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
         let verbose = std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some();
-        Self { fs, clock, oracle, faulty: false, verbose, node: None, logs: BTreeMap::new() }
+        Self {
+            fs,
+            clock,
+            oracle,
+            faulty: false,
+            options: only_reuse(),
+            last: None,
+            pooled: false,
+            verbose,
+            node: None,
+            logs: BTreeMap::new(),
+        }
     }
 
     /// A copy of the machine without its process.
     pub(crate) fn fork(&self) -> Self {
-        Self { faulty: self.faulty, ..Self::of(self.fs.fork(), self.oracle.clone()) }
+        Self {
+            faulty: self.faulty,
+            options: self.options.clone(),
+            last: self.last,
+            pooled: self.pooled,
+            ..Self::of(self.fs.fork(), self.oracle.clone())
+        }
     }
 
     pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
@@ -109,30 +133,29 @@ impl World {
 
     /// Starts a node. One thread does everything.
     pub(crate) fn start(&mut self) {
-        self.start_with(options());
-    }
-
-    pub(crate) fn start_with(&mut self, options: NodeOptions) {
         self.abandon();
         if self.dead() {
             return;
         }
         self.say(format_args!("start"));
         self.oracle.begin_life();
-        let node = Node::builder(DATA)
-            .options(options)
+        let builder = Node::builder(DATA)
+            .options(self.options.clone())
             .file_system(Arc::new(self.fs.process()))
             .clock(Arc::clone(&self.clock) as Arc<dyn plimsoll::clock::Clock>)
-            .without_threads()
-            .open();
-        match node {
+            .without_threads();
+        let builder = match self.last {
+            Some(last) => builder.last_generation(last),
+            None => builder,
+        };
+        match builder.open() {
             Ok(node) => self.node = Some(node),
             Err(error) => self.expect_error("the node starts", &error),
         }
     }
 
     /// An error is a fault of the engine unless the process died or something was broken on purpose.
-    fn expect_error(&self, what: &str, error: &dyn std::fmt::Display) {
+    pub(super) fn expect_error(&self, what: &str, error: &dyn std::fmt::Display) {
         assert!(self.dead() || self.faulty, "nothing is broken, but {what}: {error}");
     }
 
@@ -210,27 +233,41 @@ impl World {
     /// Mends what was broken.
     pub(crate) fn mend(&mut self) {
         self.fs.clear_faults();
+        self.fs.set_capacity(None);
+        self.fs.set_space(None);
     }
 
     /// Stages a batch and does not wait.
     pub(crate) fn stage(&mut self, log: &str, lens: &[usize]) -> Option<Staged> {
+        self.stage_as(WriteClass::Publish, log, lens)
+    }
+
+    /// As [`World::stage`], for a class of writes.
+    pub(crate) fn stage_as(
+        &mut self,
+        class: WriteClass,
+        log: &str,
+        lens: &[usize],
+    ) -> Option<Staged> {
         if !self.has(log) {
             return None;
         }
         let batch = self.oracle.appending(log, lens);
         self.say(format_args!("stage {batch} in {log} at {}: {lens:?}", self.log(log).tail()));
-        self.stage_batch(log, batch)
+        self.stage_batch_as(class, log, batch)
     }
 
     /// Stages what the oracle has made.
     pub(crate) fn stage_batch(&mut self, log: &str, batch: usize) -> Option<Staged> {
+        self.stage_batch_as(WriteClass::Publish, log, batch)
+    }
+
+    fn stage_batch_as(&mut self, class: WriteClass, log: &str, batch: usize) -> Option<Staged> {
         let records = self.oracle.batch(batch);
         let new: Vec<_> =
             records.iter().map(|(headers, payload)| NewRecord { headers, payload }).collect();
         let bytes = records.iter().map(|(headers, payload)| (headers.len() + payload.len()) as u64);
-        let Decision::Admit(permit) =
-            self.node().admission().decide(WriteClass::Publish, bytes.sum())
-        else {
+        let Decision::Admit(permit) = self.node().admission().decide(class, bytes.sum()) else {
             panic!("the gate is open")
         };
         match self.log(log).append(permit, &new) {
@@ -426,12 +463,21 @@ impl World {
 }
 
 /// The files that a pool holds.
-fn in_pool(stats: &PoolStats) -> u64 {
+pub(super) fn in_pool(stats: &PoolStats) -> u64 {
     stats.ready.iter().chain(&stats.coming).sum()
 }
 
-/// A node whose pool makes no file by itself: what it does beyond stamping has plans of its own.
+/// A node with a small pool: two tiny files kept back, one of each class made ahead.
+#[allow(dead_code, reason = "not every binary asks for one")]
 pub(crate) fn options() -> NodeOptions {
+    let mut options = NodeOptions::default();
+    options.pool.kept_back = 2 * SIZES.tiny;
+    options.pool.prepared = 1;
+    options
+}
+
+/// A node whose pool makes no file by itself: what it does beyond stamping has plans of its own.
+pub(crate) fn only_reuse() -> NodeOptions {
     let mut options = NodeOptions::default();
     (options.pool.kept_back, options.pool.prepared) = (0, 0);
     options

@@ -11,8 +11,11 @@
 mod support;
 
 use nix::sys::signal::Signal;
+use plimsoll::format::layout::ClassSizes;
+use plimsoll::{Node, NodeOptions, PoolOptions};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 use support::{Dir, command, finish, run, spawn};
@@ -153,6 +156,104 @@ fn i1_a_loop_of_kills_loses_nothing_that_was_confirmed_and_doubles_nothing() {
     let read = run("read {} lines", &dir.data()).exits(0);
     let expected: Vec<u8> = (0..total).flat_map(line).collect();
     assert!(read.stdout == expected, "the log is the input, byte for byte");
+}
+
+/// Every file below a directory, and the bytes that they take there.
+fn files_below(dir: &Path) -> (BTreeSet<PathBuf>, u64) {
+    use std::os::unix::fs::MetadataExt;
+    let (mut files, mut bytes, mut dirs) = (BTreeSet::new(), 0, vec![dir.to_path_buf()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_dir() {
+                dirs.push(entry.path());
+            } else {
+                bytes += metadata.blocks() * 512;
+                files.insert(entry.path());
+            }
+        }
+    }
+    (files, bytes)
+}
+
+/// What may be among the spares: what is kept back, two files of each class made ahead, the one that is being made and
+/// the two that a batch may begin.
+fn spares_max(sizes: &ClassSizes) -> u64 {
+    let pool = PoolOptions::default();
+    let ahead = pool.prepared as u64 * (sizes.tiny + sizes.small + sizes.main);
+    pool.kept_back + ahead + sizes.main + 2 * sizes.main
+}
+
+/// Files of a log that is truncated after every ten starts, each of which appends 500 records of 230 bytes at most: what
+/// is held, the last file, and the next one.
+const LIVE_MAX: u64 = 5;
+
+/// `PLIMSOLL_START_KILLS` makes it longer.
+#[test]
+fn case_D2_two_hundred_kills_while_starting_leak_nothing() {
+    let kills = std::env::var("PLIMSOLL_START_KILLS").map_or(200, |kills| kills.parse().unwrap());
+    let mut random = Random::new();
+    let dir = Dir::new();
+    // Small files, so that there are many: 256 are kept back, and a few dozen records fill one.
+    let mut options = NodeOptions::default();
+    options.segment_size = 1 << 20;
+    Node::open(dir.data(), options).unwrap().close().unwrap();
+    let sizes = ClassSizes::from_main(1 << 20);
+    run("append {} lines", &dir.data()).exits(0);
+    let (mut next, mut most) = (0u64, 0);
+    for kill in 0..kills {
+        let mut child = spawn("append {} lines --confirm", &dir.data());
+        let stdin = child.stdin.take().unwrap();
+        let told = std::thread::scope(|scope| {
+            let first = next;
+            let writer = scope.spawn(move || write_lines(stdin, first, first + 500));
+            // A start that finds all its spares takes some tens of milliseconds to stamp them.
+            std::thread::sleep(Duration::from_micros(random.below(50_000)));
+            child.kill().unwrap();
+            let told = confirmed(&mut child);
+            drop(writer.join().unwrap());
+            told
+        });
+        assert_eq!(child.wait().unwrap().code(), None, "it was killed");
+        let spares = files_below(&dir.data().join("spares")).1;
+        let live = files_below(&dir.data().join("logs")).1;
+        most = most.max(spares);
+        assert!(spares <= spares_max(&sizes), "kill {kill}: {spares} bytes of spares");
+        assert!(live <= LIVE_MAX * sizes.main, "kill {kill}: {live} bytes of the log");
+        let now = durable(&dir.data());
+        assert!(now >= told.unwrap_or(next), "confirmed up to {told:?}, there up to {now}");
+        next = now;
+        if kill % 10 == 9 {
+            let line = format!("truncate {{}} lines --before {next}");
+            run(&line, &dir.data()).exits(0);
+        }
+    }
+    // A life that nothing disturbs, and that ends by itself.
+    let mut child = spawn("append {} lines", &dir.data());
+    let stdin = child.stdin.take().unwrap();
+    let stdin = write_lines(stdin, next, next + 10);
+    std::thread::sleep(Duration::from_millis(200));
+    drop(stdin);
+    finish(child).exits(0);
+    run("verify {}", &dir.data()).exits(0);
+    // Each file is a log's, or a spare, and none of these is half made.
+    let seen = run("inspect {} --json", &dir.data()).exits(0).json();
+    let file = |one: &serde_json::Value| PathBuf::from(one["file"].as_str().unwrap());
+    let spares = seen["spares"].as_array().unwrap();
+    assert!(spares.iter().all(|spare| spare["temporary"] == false), "{spares:?}");
+    let mut known: BTreeSet<PathBuf> = spares.iter().map(file).collect();
+    known.extend(seen["logs"][0]["segments"].as_array().unwrap().iter().map(file));
+    known.extend(["LAYOUT", "LOCK"].map(|name| dir.data().join(name)));
+    let (found, bytes) = files_below(&dir.data());
+    assert_eq!(found, known);
+    let head = seen["logs"][0]["head"].as_u64().unwrap();
+    let expected: Vec<u8> = (head..next + 10).flat_map(line).collect();
+    assert!(run("read {} lines", &dir.data()).exits(0).stdout == expected, "byte for byte");
+    let (count, bound) = (found.len(), spares_max(&sizes));
+    eprintln!(
+        "{kills} kills, {next} records; {count} files, {bytes} bytes; at most {most} bytes of spares, bound {bound}"
+    );
 }
 
 fn interrupted(signal: Signal, code: i32) {

@@ -1,0 +1,164 @@
+//! The spare pool where a log's directory is another mount, and where a start finds the disk full: what real file systems
+//! show only by chance, step by step.
+#![allow(clippy::unwrap_used, missing_docs, non_snake_case)]
+
+use plimsoll::clock::{Clock, ManualClock};
+use plimsoll::error::{AppendError, PublishError};
+use plimsoll::fs::sim::{Fault, OpKind, SimFileSystem, What};
+use plimsoll::fs::{File, FileSystem};
+use plimsoll::types::Fraction;
+use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
+use std::path::Path;
+use std::sync::Arc;
+
+const TINY: u64 = 64 << 10;
+
+struct Machine {
+    fs: SimFileSystem,
+    clock: Arc<ManualClock>,
+    options: NodeOptions,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let fs = SimFileSystem::new(5);
+        fs.prepare_dir("/data").unwrap();
+        let mut options = NodeOptions::default();
+        options.segment_size = 1 << 20;
+        (options.pool.budget, options.pool.prepared) = (Fraction::percent(2), 0);
+        options.pool.kept_back = 0;
+        Self { fs, clock: Arc::new(ManualClock::new(1_700_000_000_000)), options }
+    }
+
+    /// A node whose threads are the test's: nothing is done that is not asked for.
+    fn start(&self) -> Node {
+        Node::builder("/data")
+            .options(self.options.clone())
+            .file_system(Arc::new(self.fs.process()))
+            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
+            .without_threads()
+            .open()
+            .unwrap()
+    }
+}
+
+fn open(node: &Node, name: &str) -> Log {
+    node.open_log(&LogName::new(name).unwrap(), LogOptions::default()).unwrap()
+}
+
+fn publish(log: &Log, class: WriteClass, len: usize) -> Result<Offset, PublishError> {
+    let payload = vec![7; len];
+    log.publish(class, &[NewRecord::new(&payload)]).map(|appended| appended.first)
+}
+
+fn is_full(error: &PublishError) -> bool {
+    matches!(error, PublishError::Append(AppendError::Disk(disk)) if disk.is_no_space())
+}
+
+/// Takes all space with a file; gives it, of this life, and its length.
+fn fill(machine: &Machine) -> (Arc<dyn File>, u64) {
+    let (fs, path) = (machine.fs.process(), Path::new("/filler"));
+    let file = fs.open_write(path).or_else(|_| fs.create(path)).unwrap();
+    let mut len = file.len().unwrap();
+    for step in [1 << 20, 4096] {
+        while file.allocate(len + step).is_ok() {
+            len += step;
+        }
+    }
+    (file, len)
+}
+
+/// A machine on which the log `apart` has a mount of its own, and spares lie ready.
+fn with_a_mount() -> Machine {
+    let machine = Machine::new();
+    let node = machine.start();
+    let beside = open(&node, "beside");
+    (0..100).for_each(|_| _ = publish(&beside, WriteClass::Publish, 16_000).unwrap());
+    beside.truncate_before(beside.durable()).unwrap();
+    while node.step() {}
+    assert!(node.stats().pools[0].ready.iter().sum::<u64>() > 1);
+    node.close().unwrap();
+    machine.fs.prepare_dir("/data/logs/apart").unwrap();
+    machine.fs.mount("/data/logs/apart").unwrap();
+    machine
+}
+
+#[test]
+fn i9_no_batch_fails_half_way_where_no_spare_can_be_renamed_into_the_log() {
+    let machine = with_a_mount();
+    let node = machine.start();
+    let log = open(&node, "apart");
+    let records = vec![NewRecord::new(&[7; 16_000]); 8];
+    for batch in 0..20 {
+        let appended = log.publish(WriteClass::Publish, &records).unwrap();
+        assert_eq!(appended.first, Offset(batch * 8));
+        while node.step() {}
+    }
+    let spares = node.stats().pools[0].ready;
+    log.truncate_before(log.durable()).unwrap();
+    assert_eq!(node.stats().pools[0].ready, spares);
+    assert!(node.stats().pools[0].deleted_not_renamed > 1, "{:?}", node.stats());
+}
+
+#[test]
+fn a_log_heals_where_no_spare_can_be_renamed_into_it() {
+    let machine = with_a_mount();
+    let node = machine.start();
+    let log = open(&node, "apart");
+    publish(&log, WriteClass::Publish, 100).unwrap();
+    drop((log, node));
+    // Another life, which has taken no file for it yet.
+    machine.fs.process_death();
+    let node = machine.start();
+    let log = open(&node, "apart");
+    let failing = Fault::nth(OpKind::Sync, 0, What::Errno(libc::EIO)).on("apart/");
+    machine.fs.inject(failing);
+    publish(&log, WriteClass::Publish, 100).unwrap_err();
+    assert_eq!(machine.fs.faults_waiting(), 0);
+    assert!(log.stopped().is_none(), "{:?}", log.stopped());
+    assert_eq!(publish(&log, WriteClass::Publish, 100).unwrap(), Offset(1));
+}
+
+#[test]
+fn right_after_a_start_on_a_full_disk_what_is_kept_back_comes_before_a_publish() {
+    let mut machine = Machine::new();
+    machine.fs.set_capacity(Some(64 << 20));
+    machine.options.pool.budget = Fraction::percent(0);
+    machine.options.pool.kept_back = 4 * TINY;
+    let node = machine.start();
+    let giver = open(&node, "giver");
+    (0..20).for_each(|_| _ = publish(&giver, WriteClass::Publish, 16_000).unwrap());
+    while node.step() {}
+    assert_eq!(node.stats().pools[0].kept_back_missing, 0);
+    fill(&machine);
+    for number in 0..4 {
+        let log = open(&node, &format!("acknowledged-{number}"));
+        publish(&log, WriteClass::Acknowledge, 100).unwrap();
+    }
+    assert_eq!(node.stats().pools[0].kept_back_bytes, 0);
+    drop((giver, node));
+    machine.fs.process_death();
+    // What had been reserved goes at the start.
+    drop(machine.start());
+    machine.fs.process_death();
+    let (filler, len) = fill(&machine);
+
+    // No step of the worker has found out yet that there is no room.
+    let node = machine.start();
+    let (giver, publisher) = (open(&node, "giver"), open(&node, "publisher"));
+    let second = giver.segments()[1].base;
+    let third = giver.segments()[2].base;
+    // A tiny file and a small one: more than the publisher needs, less than is to be kept back.
+    for before in [second, third] {
+        giver.truncate_before(before).unwrap();
+        let error = publish(&publisher, WriteClass::Publish, 100).unwrap_err();
+        assert!(is_full(&error), "{error:?}");
+    }
+    let stats = node.stats().pools.swap_remove(0);
+    assert_eq!((stats.kept_back_bytes, stats.taken_fresh), (3 * TINY, 0), "{stats:?}");
+    filler.set_len(len - TINY).unwrap();
+    publish(&publisher, WriteClass::Publish, 100).unwrap_err();
+    assert_eq!(node.stats().pools[0].kept_back_missing, 0);
+    filler.set_len(len - 2 * TINY).unwrap();
+    publish(&publisher, WriteClass::Publish, 100).unwrap();
+}
