@@ -120,8 +120,9 @@ impl Shelf {
                     }
                 }
                 _ if planted::is(Fault::UnfinishedNotRemoved) => {}
-                // It was being made, or is a link, which is removed and not followed.
-                _ => self.fs.remove_file(&path)?,
+                // It was being made, or is a link, which is removed and not followed. What cannot be removed keeps no node
+                // from starting.
+                _ => remove(&*self.fs, &path),
             }
         }
         self.next.store(next, Ordering::Relaxed);
