@@ -10,11 +10,13 @@
 mod budget;
 mod class;
 mod device;
+mod give;
 mod make;
 mod names;
 mod shelf;
 mod stamp;
 mod stats;
+mod take;
 mod worker;
 
 pub use budget::{Allowance, PoolOptions};
