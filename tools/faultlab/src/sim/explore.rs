@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 /// How the machine goes down.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Crash {
+pub enum Crash {
     /// The process dies; the page cache stays.
     Death,
     /// The process dies, and the kernel drops every clean page.
@@ -35,7 +35,7 @@ pub(crate) enum Crash {
 }
 
 impl Crash {
-    pub(crate) fn strike(&self, fs: &SimFileSystem) {
+    pub fn strike(&self, fs: &SimFileSystem) {
         if std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some() {
             println!("crash: {self}");
         }
@@ -97,7 +97,7 @@ impl FromStr for Crash {
 
 /// Where a life ends: before the operation with this number, or in it after so many bytes if it is a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Point {
+pub struct Point {
     op: u64,
     bytes: usize,
 }
@@ -121,32 +121,28 @@ impl FromStr for Point {
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) name: &'static str,
+pub struct Plan {
+    pub name: &'static str,
     /// Brings the machine where the script begins; does not crash.
-    pub(crate) prepare: fn() -> World,
-    pub(crate) script: fn(&mut World),
+    pub prepare: fn() -> World,
+    pub script: fn(&mut World),
     /// What the life after the first crash does once it has recovered.
-    pub(crate) after: fn(&mut World),
+    pub after: fn(&mut World),
     /// The script lets syncs fail, so the cache may hold what the disk does not.
-    pub(crate) evicts: bool,
-    pub(crate) profile: Profile,
+    pub evicts: bool,
+    pub profile: Profile,
     /// About how many second crashes a default run takes.
-    pub(crate) second: usize,
+    pub second: usize,
     /// How many outcomes of one power cut are all tried; where there are more, seeds.
-    pub(crate) exhaustive: u64,
+    pub exhaustive: u64,
     /// Seeds for power cuts with more outcomes.
-    pub(crate) seeds: u64,
+    pub seeds: u64,
     /// As `exhaustive`, for second crashes.
-    pub(crate) second_exhaustive: u64,
+    pub second_exhaustive: u64,
 }
 
 impl Plan {
-    pub(crate) const fn new(
-        name: &'static str,
-        prepare: fn() -> World,
-        script: fn(&mut World),
-    ) -> Self {
+    pub const fn new(name: &'static str, prepare: fn() -> World, script: fn(&mut World)) -> Self {
         Self {
             name,
             prepare,
@@ -166,7 +162,7 @@ impl Plan {
 }
 
 /// The next three appends, of the sizes that the scripts use, so that new records take the places of lost ones.
-pub(crate) fn next_appends(world: &mut World) {
+pub fn next_appends(world: &mut World) {
     let names = world.oracle.names();
     let log = names.first().map_or("a", String::as_str).to_owned();
     world.open(&log);
@@ -177,28 +173,28 @@ pub(crate) fn next_appends(world: &mut World) {
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) points: usize,
+pub struct Stats {
+    pub points: usize,
     /// First points whose every outcome was tried.
-    pub(crate) exhausted: usize,
+    pub exhausted: usize,
     /// Crash + recovery + check.
-    pub(crate) states: usize,
+    pub states: usize,
     /// Those of them that no other had the same bytes as.
-    pub(crate) distinct: usize,
-    pub(crate) second_of: usize,
-    pub(crate) second: usize,
+    pub distinct: usize,
+    pub second_of: usize,
+    pub second: usize,
 }
 
 /// A state that the engine did not survive.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) stats: Stats,
+pub struct Failure {
+    pub stats: Stats,
     /// What [`replay`] takes.
-    pub(crate) how: String,
-    pub(crate) what: String,
+    pub how: String,
+    pub what: String,
 }
 
-pub(crate) fn full() -> bool {
+pub fn full() -> bool {
     #[allow(clippy::disallowed_methods, reason = "not the engine: a test's setting")]
     std::env::var_os("PLIMSOLL_CRASH_FULL").is_some_and(|value| value == "1")
 }
@@ -266,7 +262,7 @@ fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 }
 
 /// The last word on a state: it can be read and written, and a further recovery makes the same of it.
-pub(crate) fn settle(world: &mut World) {
+pub fn settle(world: &mut World) {
     world.faulty = false;
     world.recover();
     // The disk had to do for recovery; new files need room.
@@ -394,7 +390,7 @@ impl Explorer {
 }
 
 /// Tries a plan; gives what was tried, or the first state that the engine did not survive.
-pub(crate) fn explore(plan: Plan, seed: u64) -> Result<Stats, Failure> {
+pub fn explore(plan: Plan, seed: u64) -> Result<Stats, Failure> {
     let mut explorer = Explorer {
         plan,
         stats: Stats::default(),
@@ -408,7 +404,7 @@ pub(crate) fn explore(plan: Plan, seed: u64) -> Result<Stats, Failure> {
 }
 
 /// Explores a plan that must hold, and prints what was tried.
-pub(crate) fn must_hold(plan: Plan) {
+pub fn must_hold(plan: Plan) {
     const SEED: u64 = 7;
     match explore(plan, SEED) {
         Ok(stats) => {
@@ -432,7 +428,7 @@ pub(crate) fn must_hold(plan: Plan) {
 }
 
 /// Replays one state: name of the plan, then point, crash, point, crash, as far as they are given.
-pub(crate) fn replay(plan: &Plan, how: &[&str]) -> Result<(), String> {
+pub fn replay(plan: &Plan, how: &[&str]) -> Result<(), String> {
     let base = (plan.prepare)();
     base.fs.set_profile(plan.profile);
     let mut world = live(&base, how.first().map(|point| point.parse()).transpose()?, plan.script);

@@ -10,7 +10,7 @@ use plimsoll::fs::sim::{Charges, Fault, OpKind, Reached, What};
 
 /// A file of which a sync failed never serves again: what the disk holds of it is not known, and the next write to the
 /// same place may fail as well.
-pub(crate) fn a_failed_file_is_deleted() {
+pub fn a_failed_file_is_deleted() {
     let mut world = three_files();
     world.start();
     world.open("a");
@@ -27,7 +27,7 @@ pub(crate) fn a_failed_file_is_deleted() {
 }
 
 /// A file whose header cannot be read is deleted, when it is given up and at a start: its generation would be a guess.
-pub(crate) fn a_file_without_a_header_is_deleted() {
+pub fn a_file_without_a_header_is_deleted() {
     let mut world = three_files();
     world.start();
     world.open("a");
@@ -45,7 +45,7 @@ pub(crate) fn a_file_without_a_header_is_deleted() {
 }
 
 /// Where a name among the spares cannot be had, giving a file up is deleting it: what frees space needs none.
-pub(crate) fn giving_up_needs_no_room() {
+pub fn giving_up_needs_no_room() {
     for errno in [libc::ENOSPC, libc::EDQUOT, libc::EXDEV] {
         let mut world = three_files();
         world.start();
@@ -64,7 +64,7 @@ pub(crate) fn giving_up_needs_no_room() {
 }
 
 /// On a full disk a publish is refused, and what may use the files that are kept back goes on.
-pub(crate) fn publish_gets_nothing_that_is_kept_back() {
+pub fn publish_gets_nothing_that_is_kept_back() {
     let mut world = full_disk();
     world.start();
     world.open("a");
@@ -78,7 +78,7 @@ pub(crate) fn publish_gets_nothing_that_is_kept_back() {
 }
 
 /// Space that comes back goes to the files that are kept back before a publish gets any.
-pub(crate) fn kept_back_is_filled_first() {
+pub fn kept_back_is_filled_first() {
     let mut world = full_disk();
     world.start();
     world.open("a");
@@ -95,7 +95,7 @@ pub(crate) fn kept_back_is_filled_first() {
 }
 
 /// Releasing the spares leaves those that are kept back.
-pub(crate) fn kept_back_is_never_released() {
+pub fn kept_back_is_never_released() {
     let mut world = full_disk();
     world.fs.set_capacity(None);
     world.start();
@@ -109,7 +109,7 @@ pub(crate) fn kept_back_is_never_released() {
 }
 
 /// I9: where a disk says at the sync that it is full, it does so before a record is staged.
-pub(crate) fn a_file_has_its_space_before_a_record_is_staged() {
+pub fn a_file_has_its_space_before_a_record_is_staged() {
     let mut world = reusing();
     world.start();
     world.open("a");

@@ -10,10 +10,10 @@ use plimsoll::{PoolOptions, WriteClass};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// The same numbers for the same seed (SplitMix64, Steele, Lea and Flood).
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Random {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[usize::try_from(self.below(all.len() as u64)).unwrap()]
     }
 }

@@ -1,41 +1,29 @@
 //! Crashes at every operation of the simulated file system, and checks of what is left against an oracle.
 //!
 //! `PLIMSOLL_CRASH_FULL=1` tries every second crash too; a failing state is printed with what replays it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    missing_docs,
-    non_snake_case,
-    reason = "not the engine: a test"
-)]
-
-#[cfg_attr(not(debug_assertions), allow(dead_code))]
-mod checks;
-mod constructed;
-mod explore;
-mod faults;
-mod lives;
-mod oracle;
-#[cfg(debug_assertions)]
-mod planted;
-mod pool;
-mod reuse;
-#[cfg_attr(not(debug_assertions), allow(dead_code))]
-mod rules;
-mod scripts;
-mod spares;
-mod world;
+pub mod checks;
+pub mod constructed;
+pub mod explore;
+pub mod faults;
+pub mod lives;
+pub mod oracle;
+pub mod planted;
+pub mod pool;
+pub mod reuse;
+pub mod rules;
+pub mod scripts;
+pub mod spares;
+pub mod world;
 
 use explore::{Plan, must_hold};
 
 /// Every plan.
-fn all() -> impl Iterator<Item = &'static Plan> {
+pub fn all() -> impl Iterator<Item = &'static Plan> {
     scripts::PLANS.iter().chain(pool::PLANS)
 }
 
 /// The plan of this name.
-fn plan(name: &str) -> Plan {
+pub fn plan(name: &str) -> Plan {
     *all().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
 }
 

@@ -94,7 +94,7 @@ fn take_and_die(world: &World, log: &str, lens: &[usize]) {
 
 /// A spare whose durable header is a spare's, but which holds records of its own generation, is stamped again at the start,
 /// and none of them is ever accepted: not by the log that wrote them, with the same base, nor by any other.
-pub(crate) fn records_of_its_own_generation() {
+pub fn records_of_its_own_generation() {
     let (world, spare) = spare_with_records_of_its_own();
     let stamped = Header::parse(&world.fs.durable(&spare).unwrap()).unwrap();
     {
@@ -316,7 +316,7 @@ fn rounds(count: u64, last: u16) -> Met {
 const ROUNDS: u64 = 1_000;
 
 /// For planted faults.
-pub(crate) fn some_rounds() {
+pub fn some_rounds() {
     rounds(200, u16::MAX);
 }
 

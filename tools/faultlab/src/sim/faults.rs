@@ -41,7 +41,7 @@ fn ways(kind: OpKind) -> Vec<What> {
 }
 
 /// With nothing broken any more, every log goes on, or has said that it must be opened again and goes on then.
-pub(crate) fn goes_on(world: &mut World) {
+pub fn goes_on(world: &mut World) {
     world.mend();
     if !world.is_up() {
         world.start();
@@ -79,7 +79,7 @@ fn crashes() -> [Crash; 6] {
 }
 
 /// Lets every call of the plan's script fail; prints how much was tried.
-pub(crate) fn survive(plan: &Plan) {
+pub fn survive(plan: &Plan) {
     let base = (plan.prepare)();
     let mut trial = base.fork();
     trial.fs.record(true);
