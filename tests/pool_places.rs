@@ -17,22 +17,27 @@ struct Machine {
     fs: SimFileSystem,
     clock: Arc<ManualClock>,
     options: NodeOptions,
+    /// A second data directory, on the same device.
+    two: bool,
 }
 
 impl Machine {
     fn new() -> Self {
         let fs = SimFileSystem::new(5);
         fs.prepare_dir("/data").unwrap();
+        fs.prepare_dir("/other").unwrap();
         let mut options = NodeOptions::default();
         options.segment_size = 1 << 20;
         (options.pool.budget, options.pool.prepared) = (Fraction::percent(2), 0);
         options.pool.kept_back = 0;
-        Self { fs, clock: Arc::new(ManualClock::new(1_700_000_000_000)), options }
+        Self { fs, clock: Arc::new(ManualClock::new(1_700_000_000_000)), options, two: false }
     }
 
     /// A node whose threads are the test's: nothing is done that is not asked for.
     fn start(&self) -> Node {
-        Node::builder("/data")
+        let builder = Node::builder("/data");
+        let builder = if self.two { builder.data_dir("/other") } else { builder };
+        builder
             .options(self.options.clone())
             .file_system(Arc::new(self.fs.process()))
             .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
@@ -43,7 +48,13 @@ impl Machine {
 }
 
 fn open(node: &Node, name: &str) -> Log {
-    node.open_log(&LogName::new(name).unwrap(), LogOptions::default()).unwrap()
+    open_in(node, name, 0)
+}
+
+fn open_in(node: &Node, name: &str, data_dir: usize) -> Log {
+    let mut options = LogOptions::default();
+    options.data_dir = data_dir;
+    node.open_log(&LogName::new(name).unwrap(), options).unwrap()
 }
 
 fn publish(log: &Log, class: WriteClass, len: usize) -> Result<Offset, PublishError> {
@@ -161,4 +172,62 @@ fn right_after_a_start_on_a_full_disk_what_is_kept_back_comes_before_a_publish()
     assert_eq!(node.stats().pools[0].kept_back_missing, 0);
     filler.set_len(len - 2 * TINY).unwrap();
     publish(&publisher, WriteClass::Publish, 100).unwrap();
+}
+
+/// Two directories on one full device: the second has used up what is kept back in it, and the first has a log with a
+/// tiny, a small and a main file that can go.
+fn with_two_directories(budget: u32) -> (Machine, Node) {
+    let mut machine = Machine::new();
+    machine.two = true;
+    machine.fs.set_capacity(Some(64 << 20));
+    machine.options.pool.budget = Fraction::percent(budget);
+    machine.options.pool.kept_back = 8 * TINY;
+    let node = machine.start();
+    let giver = open(&node, "giver");
+    (0..100).for_each(|_| _ = publish(&giver, WriteClass::Publish, 16_000).unwrap());
+    while node.step() {}
+    drop((giver, node));
+    machine.fs.process_death();
+    let node = machine.start();
+    while node.step() {}
+    fill(&machine);
+    for number in 0..4 {
+        let log = open_in(&node, &format!("acknowledged-{number}"), 1);
+        publish(&log, WriteClass::Acknowledge, 100).unwrap();
+    }
+    let missing: Vec<_> = node.stats().pools.iter().map(|pool| pool.kept_back_missing).collect();
+    assert_eq!(missing, [0, 4 * TINY]);
+    drop(node);
+    machine.fs.process_death();
+    let node = machine.start();
+    (machine, node)
+}
+
+#[test]
+fn what_another_directory_on_the_device_keeps_back_comes_before_a_publish_too() {
+    let (_machine, node) = with_two_directories(0);
+    let (giver, publisher) = (open(&node, "giver"), open(&node, "publisher"));
+    giver.truncate_before(giver.segments()[2].base).unwrap();
+    let error = publish(&publisher, WriteClass::Publish, 100).unwrap_err();
+    assert!(is_full(&error), "{error:?}");
+    while node.step() {}
+    let error = publish(&publisher, WriteClass::Publish, 100).unwrap_err();
+    assert!(is_full(&error), "{error:?}");
+    assert_eq!(node.stats().pools[1].kept_back_missing, TINY, "{:?}", node.stats());
+    giver.truncate_before(giver.segments()[1].base).unwrap();
+    while node.step() {}
+    assert_eq!(node.stats().pools[1].kept_back_missing, 0, "{:?}", node.stats());
+    publish(&publisher, WriteClass::Publish, 100).unwrap();
+}
+
+#[test]
+fn a_spare_is_released_for_what_another_directory_on_the_device_keeps_back() {
+    let (_machine, node) = with_two_directories(2);
+    let giver = open(&node, "giver");
+    giver.truncate_before(giver.durable()).unwrap();
+    while node.step() {}
+    let stats = node.stats();
+    assert_eq!(stats.pools[1].kept_back_missing, 0, "{stats:?}");
+    assert!(stats.pools[0].given_up > 0 && stats.pools[0].deleted_released > 0, "{stats:?}");
+    assert_eq!(stats.pools[0].kept_back_missing, 0, "{stats:?}");
 }

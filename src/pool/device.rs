@@ -194,11 +194,19 @@ impl DeviceState {
         None
     }
 
+    /// Bytes that are missing of what is to be kept back on the device, in whichever directory.
+    pub(super) fn kept_back_missing(&self) -> u64 {
+        let missing = |at| {
+            let holding = self.holding(at);
+            holding.kept_back_missing() * holding.sizes.tiny
+        };
+        (0..self.books.len()).map(missing).sum()
+    }
+
     /// Whether what is kept back is short, and a file of `size` bytes for somebody else would take the space that it lacks:
     /// then it comes first. Where a file found no room just now this is known; right after a start only the sample tells.
-    pub(super) fn starved(&self, at: usize, size: u64) -> bool {
-        let holding = self.holding(at);
-        let missing = holding.kept_back_missing() * holding.sizes.tiny;
+    pub(super) fn starved(&self, size: u64) -> bool {
+        let missing = self.kept_back_missing();
         let short = || self.space.is_some_and(|space| space.available < missing + size);
         missing > 0 && (self.full || short())
     }

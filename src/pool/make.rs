@@ -8,10 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How much is written at a time.
-const STRIDE: usize = 1 << 20;
+/// How much is written between two syncs, and in one step of the worker.
+const STRIDE: u64 = 1 << 20;
 
-static ZEROES: [u8; STRIDE] = [0; STRIDE];
+/// How much is written in one call. What comes in one call, the kernel may keep as one large page, and then each small
+/// write to it is dearer for as long as it stays in the cache.
+const PIECE: usize = 64 << 10;
+
+static ZEROES: [u8; PIECE] = [0; PIECE];
 
 /// A file that is being made, under a temporary name: whatever ends this life, the next start removes it.
 #[derive(Debug)]
@@ -53,9 +57,12 @@ impl Making {
     /// Of the write, or of the sync that follows it where the file is large: so much at once would hold up the syncs of
     /// commits.
     pub(super) fn step(&mut self) -> io::Result<bool> {
-        let left = usize::try_from(self.capacity - self.written).unwrap_or(STRIDE).min(STRIDE);
-        self.file.write_at(self.written, &ZEROES[..left])?;
-        self.written += left as u64;
+        let end = self.capacity.min(self.written + STRIDE);
+        while self.written < end {
+            let left = usize::try_from(end - self.written).unwrap_or(PIECE).min(PIECE);
+            self.file.write_at(self.written, &ZEROES[..left])?;
+            self.written += left as u64;
+        }
         if self.written < self.capacity {
             self.file.sync()?;
         }

@@ -294,11 +294,16 @@ impl Shelf {
     ///
     /// # Errors
     /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
-    /// failing would keep an append here for ever, making and deleting files.
+    /// failing would keep an append here for ever, making and deleting files. No room, too, while another directory on the
+    /// device lacks some, which its own turn of the worker makes.
     fn fill_kept_back(&self) -> io::Result<()> {
         while self.with(|state| state.holding(self.at).kept_back_missing() > 0) {
             let spare = self.make(&self.dir, SizeClass::Tiny)?;
             self.shelve(&spare.path, SizeClass::Tiny, true)?;
+        }
+        if self.with(|state| state.kept_back_missing() > 0) {
+            self.bell.ring();
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         Ok(())
     }
@@ -339,8 +344,7 @@ impl Shelf {
         let holds = |class: &SizeClass| self.sizes.room(*class) >= want.room;
         let smaller = SizeClass::ALL.into_iter().find(|class| holds(class) && *class < want.class);
         // Not while those that are kept back are short: the space that there is belongs to them.
-        let free =
-            |class: &SizeClass| !self.with(|state| state.starved(self.at, self.sizes.of(*class)));
+        let free = |class: &SizeClass| !self.with(|state| state.starved(self.sizes.of(*class)));
         if let Some(class) = smaller.filter(free)
             && let Ok(spare) = self.take_fresh(&self.dir, class)
         {
@@ -482,7 +486,7 @@ impl SegmentSource for Shelf {
             *in_use.of_mut(want.class) = true;
             // The class that the log will be at next.
             *in_use.of_mut(want.class.up()) = true;
-            state.starved(self.at, self.sizes.of(want.class))
+            state.starved(self.sizes.of(want.class))
         });
         if starved && !entitled && !planted::is(Fault::KeptBackFilledLast) {
             // What is kept back is filled again first: without it nothing would free space.

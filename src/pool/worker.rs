@@ -98,19 +98,24 @@ impl Shelf {
 
     /// Deletes one spare that can be released; gives its size.
     pub(super) fn release_one(&self) -> Option<u64> {
-        let (class, path) = self.with(|state| {
-            let holding = state.holding(self.at);
+        self.release_at(self.at)
+    }
+
+    /// The same of one of the device's directories.
+    fn release_at(&self, at: usize) -> Option<u64> {
+        let (bytes, path) = self.with(|state| {
+            let holding = state.holding(at);
             let mut classes = SizeClass::ALL.into_iter().rev();
             classes.find_map(|class| {
                 let counted = holding.counted(class) > 0 || planted::is(Fault::KeptBackReleased);
-                let path = if counted { state.give_away(self.at, class) } else { None };
-                Some((class, path?))
+                let path = if counted { state.give_away(at, class) } else { None };
+                Some((holding.sizes.of(class), path?))
             })
         })?;
         make::remove(&*self.fs, &path);
-        self.with(|state| state.books[self.at].counters.deleted_released += 1);
+        self.with(|state| state.books[at].counters.deleted_released += 1);
         self.space_came_back();
-        Some(self.sizes.of(class))
+        Some(bytes)
     }
 
     /// Goes on with the file that is being made, or begins one.
@@ -142,7 +147,7 @@ impl Shelf {
         let now = self.clock.elapsed();
         let class = self.with(|state| {
             let holding = state.holding(self.at);
-            state.full &= holding.kept_back_missing() > 0;
+            state.full &= state.kept_back_missing() > 0;
             let class = holding.next_to_make()?;
             if now < state.retry_at {
                 return None;
@@ -196,9 +201,12 @@ impl Shelf {
             tracing::warn!(dir = %self.dir.display(), %class, %error, "no file is made ahead");
             return Step::Idle;
         }
-        // What is kept back comes before what can be released.
-        let short = self.with(|state| state.holding(self.at).kept_back_missing() > 0);
-        if short && self.release_one().is_some() { Step::Done } else { Step::Idle }
+        // What is kept back comes before what can be released, in whichever directory of the device that is.
+        let (short, count) =
+            self.with(|state| (state.holding(self.at).kept_back_missing() > 0, state.books.len()));
+        let mut places = std::iter::once(self.at).chain(0..count);
+        let released = short && places.any(|at| self.release_at(at).is_some());
+        if released { Step::Done } else { Step::Idle }
     }
 
     /// Removes the file that was being made.

@@ -58,6 +58,8 @@ impl Engine {
         };
         let mut options = NodeOptions::default();
         options.segment_size = size.file;
+        // Nothing happens to a log because others have their turns.
+        options.idle_checkpoint = Duration::from_secs(24 * 60 * 60);
         // They are made at the start, and nobody takes them here.
         options.pool.kept_back = 0;
         let ahead = matches!(kind, Kind::Reused | Kind::Prepared);

@@ -127,6 +127,14 @@ impl File for Fresh {
         if self.lacks.allocation { Ok(()) } else { self.file.allocate(len) }
     }
 
+    fn no_copy_on_write(&self) -> io::Result<bool> {
+        self.file.no_copy_on_write()
+    }
+
+    fn place(&self) -> io::Result<Option<u64>> {
+        self.file.place()
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
