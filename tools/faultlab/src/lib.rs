@@ -10,5 +10,7 @@
     reason = "not the engine: a test of it, which ends with a panic where an invariant does not hold"
 )]
 
+pub mod crowd;
+pub mod distinct;
 pub mod mounts;
 pub mod sim;

@@ -1,7 +1,8 @@
 //! The lives that are crashed: one plan for each kind of operation.
 
 use super::constructed;
-use super::explore::{Crash, Plan};
+use super::crash::Crash;
+use super::explore::Plan;
 use super::world::{SIZES, World};
 use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
