@@ -8,13 +8,7 @@
 )]
 #![allow(non_snake_case, reason = "tests are named for the cases that they hold")]
 
-#[allow(dead_code, reason = "shared with the crash tests")]
-#[path = "crash/oracle.rs"]
-mod oracle;
-#[allow(dead_code, reason = "shared with the crash tests")]
-#[path = "crash/world.rs"]
-mod world;
-
+use faultlab::sim::world::{SIZES, World};
 use plimsoll::error::{AppendError, Outcome, PublishError};
 use plimsoll::fs::sim::{
     AllPersisted, Fault, NothingPersisted, OpKind, Reached, Seeded, SimFileSystem, What,
@@ -22,7 +16,6 @@ use plimsoll::fs::sim::{
 use plimsoll::permit::{Decision, Gate, PERMIT_LIFE, PermitError};
 use plimsoll::{NewRecord, NodeOptions, Offset, WriteClass};
 use std::time::Duration;
-use world::{SIZES, World};
 
 fn running() -> World {
     let mut world = World::new(1, SIZES);

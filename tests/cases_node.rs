@@ -8,13 +8,7 @@
 )]
 #![allow(non_snake_case, reason = "tests are named for the cases that they hold")]
 
-#[allow(dead_code, reason = "shared with the crash tests")]
-#[path = "crash/oracle.rs"]
-mod oracle;
-#[allow(dead_code, reason = "shared with the crash tests")]
-#[path = "crash/world.rs"]
-mod world;
-
+use faultlab::sim::world::{DATA, SIZES, World};
 use plimsoll::error::OpenError;
 use plimsoll::fs::sim::{NothingPersisted, SimFileSystem};
 use plimsoll::fs::{FileKind, FileSystem};
@@ -22,7 +16,6 @@ use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteC
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use world::{DATA, SIZES, World};
 
 fn name(log: &str) -> LogName {
     LogName::new(log).unwrap()

@@ -8,13 +8,7 @@
 )]
 #![allow(non_snake_case, reason = "tests are named for the cases that they hold")]
 
-#[allow(dead_code, reason = "shared with the crash tests")]
-#[path = "crash/oracle.rs"]
-mod oracle;
-#[allow(dead_code, reason = "shared with the crash tests")]
-#[path = "crash/world.rs"]
-mod world;
-
+use faultlab::sim::world::{DATA, SIZES, World};
 use plimsoll::Offset;
 use plimsoll::error::{ReadError, Stopped};
 use plimsoll::format::layout::{self, ClassSizes};
@@ -22,7 +16,6 @@ use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::{AllPersisted, NothingPersisted, OpKind, Seeded, SimFileSystem};
 use plimsoll::types::SizeClass;
 use std::path::{Path, PathBuf};
-use world::{DATA, SIZES, World};
 
 fn segment(base: u64) -> PathBuf {
     let name = plimsoll::format::name::segment_file(Offset(base));

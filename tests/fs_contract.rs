@@ -1,12 +1,10 @@
 //! What every file system must do, run on the simulated and on the real one.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
-#[path = "common/mounts.rs"]
-mod mounts;
 #[path = "common/skip.rs"]
 mod skip;
 
-use mounts::Mount;
+use faultlab::mounts::Mount;
 use plimsoll::fs::sim::SimFileSystem;
 use plimsoll::fs::{File, FileKind, FileSystem, OsFileSystem, Write};
 use std::io::ErrorKind;

@@ -14,14 +14,12 @@ mod full_btrfs;
 mod lab;
 #[path = "mounts_pool/ledger.rs"]
 mod ledger;
-#[path = "common/mounts.rs"]
-mod mounts;
 #[path = "mounts_pool/reuse.rs"]
 mod reuse;
 #[path = "common/skip.rs"]
 mod skip;
 
-use mounts::Mount;
+use faultlab::mounts::Mount;
 
 /// The mount, or `None` after saying that the test `name` was skipped.
 fn or_skip(name: &str, mount: Result<Mount, String>) -> Option<Mount> {

@@ -1,12 +1,10 @@
 //! What real file systems do, each in a small mount of its own.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
-#[path = "common/mounts.rs"]
-mod mounts;
 #[path = "common/skip.rs"]
 mod skip;
 
-use mounts::{ENOUGH, Mount};
+use faultlab::mounts::{self, ENOUGH, Mount};
 use plimsoll::fs::{File, FileSystem, OsFileSystem, Write, reserves};
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! A log whose directory no spare can be renamed into, as another mount stands there.
 
 use crate::lab::{End, Journal, Lab, files, options};
-use crate::mounts::{self, ENOUGH, Mount};
 use crate::or_skip;
+use faultlab::mounts::{self, ENOUGH, Mount};
 use plimsoll::error::{OpenError, Outcome};
 use plimsoll::{LogName, WriteClass};
 use std::path::Path;

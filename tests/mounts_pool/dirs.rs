@@ -1,8 +1,8 @@
 //! Several nodes, and several data directories of one node: what they share, and what they do not.
 
 use crate::lab::{End, Journal, Lab, files, options, wait_for, with_budget};
-use crate::mounts::Mount;
 use crate::or_skip;
+use faultlab::mounts::Mount;
 use plimsoll::types::Fraction;
 use plimsoll::{PoolStats, WriteClass};
 use std::os::unix::fs::MetadataExt;

@@ -1,8 +1,8 @@
 //! Nothing free at all: what is kept back carries the acknowledgements, and comes first when space comes back.
 
 use crate::lab::{End, Generations, Journal, Lab, is_refused_for_space, options, wait_for};
-use crate::mounts::Mount;
 use crate::or_skip;
+use faultlab::mounts::Mount;
 use plimsoll::WriteClass::{self, Acknowledge, Publish};
 use plimsoll::fs::{FileSystem, OsFileSystem};
 use std::io::Write;

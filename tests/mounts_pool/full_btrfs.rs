@@ -3,8 +3,8 @@
 
 use crate::full::{empty, fill};
 use crate::lab::{End, Generations, Journal, Lab, wait_for, with_budget};
-use crate::mounts::{self, ENOUGH, Mount};
 use crate::or_skip;
+use faultlab::mounts::{self, ENOUGH, Mount};
 use plimsoll::PoolStats;
 use plimsoll::WriteClass::{Acknowledge, Publish};
 use plimsoll::error::{Outcome, PublishError};

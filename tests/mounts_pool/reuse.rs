@@ -1,8 +1,8 @@
 //! Files go from log to log on each kind of file system.
 
 use crate::lab::{End, Generations, Lab, with_budget};
-use crate::mounts::{ENOUGH, Mount};
 use crate::or_skip;
+use faultlab::mounts::{ENOUGH, Mount};
 use plimsoll::WriteClass;
 use std::os::fd::AsRawFd;
 use std::path::Path;

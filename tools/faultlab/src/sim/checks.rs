@@ -20,7 +20,7 @@ fn damage(world: &World) -> Option<Damage> {
 }
 
 /// I4, B4: a flipped byte in the middle of the live file is damage, as later records say that it was durable.
-pub(crate) fn damage_in_the_middle() {
+pub fn damage_in_the_middle() {
     let mut world = empty();
     world.start();
     world.open("a");
@@ -34,7 +34,7 @@ pub(crate) fn damage_in_the_middle() {
 }
 
 /// I4: a flipped bit of a header is damage, also in a field of which any value is legal.
-pub(crate) fn a_flipped_header() {
+pub fn a_flipped_header() {
     let mut world = empty();
     world.start();
     world.open("a");
@@ -47,7 +47,7 @@ pub(crate) fn a_flipped_header() {
 }
 
 /// An append that finds staging full commits by itself, and waits for nobody.
-pub(crate) fn staging_is_full() {
+pub fn staging_is_full() {
     let mut world = World::new(1, ClassSizes::from_main(8 << 20));
     world.start();
     world.open("a");

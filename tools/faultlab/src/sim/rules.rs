@@ -1,7 +1,7 @@
 //! Rules of the spare pool that show without a crash.
 
 use super::constructed::segment;
-use super::explore::Crash;
+use super::crash::Crash;
 use super::pool::{full_disk, reusing, three_files};
 use super::scripts::{empty, failed_sync};
 use super::world::SIZES;
@@ -10,7 +10,7 @@ use plimsoll::fs::sim::{Charges, Fault, OpKind, Reached, What};
 
 /// A file of which a sync failed never serves again: what the disk holds of it is not known, and the next write to the
 /// same place may fail as well.
-pub(crate) fn a_failed_file_is_deleted() {
+pub fn a_failed_file_is_deleted() {
     let mut world = three_files();
     world.start();
     world.open("a");
@@ -27,7 +27,7 @@ pub(crate) fn a_failed_file_is_deleted() {
 }
 
 /// A file whose header cannot be read is deleted, when it is given up and at a start: its generation would be a guess.
-pub(crate) fn a_file_without_a_header_is_deleted() {
+pub fn a_file_without_a_header_is_deleted() {
     let mut world = three_files();
     world.start();
     world.open("a");
@@ -45,7 +45,7 @@ pub(crate) fn a_file_without_a_header_is_deleted() {
 }
 
 /// Where a name among the spares cannot be had, giving a file up is deleting it: what frees space needs none.
-pub(crate) fn giving_up_needs_no_room() {
+pub fn giving_up_needs_no_room() {
     for errno in [libc::ENOSPC, libc::EDQUOT, libc::EXDEV] {
         let mut world = three_files();
         world.start();
@@ -64,7 +64,7 @@ pub(crate) fn giving_up_needs_no_room() {
 }
 
 /// On a full disk a publish is refused, and what may use the files that are kept back goes on.
-pub(crate) fn publish_gets_nothing_that_is_kept_back() {
+pub fn publish_gets_nothing_that_is_kept_back() {
     let mut world = full_disk();
     world.start();
     world.open("a");
@@ -78,7 +78,7 @@ pub(crate) fn publish_gets_nothing_that_is_kept_back() {
 }
 
 /// Space that comes back goes to the files that are kept back before a publish gets any.
-pub(crate) fn kept_back_is_filled_first() {
+pub fn kept_back_is_filled_first() {
     let mut world = full_disk();
     world.start();
     world.open("a");
@@ -95,7 +95,7 @@ pub(crate) fn kept_back_is_filled_first() {
 }
 
 /// Releasing the spares leaves those that are kept back.
-pub(crate) fn kept_back_is_never_released() {
+pub fn kept_back_is_never_released() {
     let mut world = full_disk();
     world.fs.set_capacity(None);
     world.start();
@@ -109,7 +109,7 @@ pub(crate) fn kept_back_is_never_released() {
 }
 
 /// I9: where a disk says at the sync that it is full, it does so before a record is staged.
-pub(crate) fn a_file_has_its_space_before_a_record_is_staged() {
+pub fn a_file_has_its_space_before_a_record_is_staged() {
     let mut world = reusing();
     world.start();
     world.open("a");
@@ -123,8 +123,7 @@ pub(crate) fn a_file_has_its_space_before_a_record_is_staged() {
 }
 
 /// Spares that cannot get their name: the worker gives up for a while, and does not make and delete files for ever.
-#[test]
-fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
+pub fn a_spare_that_cannot_be_named() {
     let mut world = empty().with_pool(super::world::options());
     world.start();
     world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::EIO)).on("spares/").forever());
@@ -141,8 +140,7 @@ fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
 }
 
 /// The same where a publish has to fill what is kept back first: it is refused, and does not try for ever.
-#[test]
-fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
+pub fn a_publish_that_finds_no_name_for_a_spare() {
     let mut world = full_disk();
     world.start();
     world.open("a");
@@ -158,8 +156,7 @@ fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
 
 /// On a full disk a log heals into a file that is kept back, so that acknowledgements go on; and also in the life after,
 /// where it must be stamped first.
-#[test]
-fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
+pub fn healing_into_a_file_that_is_kept_back() {
     for crash in [Crash::Death, Crash::Evict, Crash::All, Crash::Nothing] {
         let mut world = full_disk();
         world.start();
@@ -179,6 +176,21 @@ fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
         assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]));
         world.read("a");
     }
+}
+
+#[test]
+fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
+    a_spare_that_cannot_be_named();
+}
+
+#[test]
+fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
+    a_publish_that_finds_no_name_for_a_spare();
+}
+
+#[test]
+fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
+    healing_into_a_file_that_is_kept_back();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plans for the spare pool: files that logs give up, that are stamped and taken again, made ahead and kept back.
 
-use super::explore::{Crash, Plan};
+use super::crash::Crash;
+use super::explore::Plan;
 use super::scripts::{empty, failed_sync};
 use super::spares::{records_in, space};
 use super::world::only_reuse;
@@ -11,12 +12,12 @@ use plimsoll::fs::Space;
 use plimsoll::fs::sim::{Fault, Op, OpKind, Reached, What};
 
 /// A node whose spares come from its logs only.
-pub(crate) fn reusing() -> World {
+pub fn reusing() -> World {
     empty().with_pool(only_reuse())
 }
 
 /// A log with three files of rising class, the last with some room.
-pub(crate) fn three_files() -> World {
+pub fn three_files() -> World {
     let mut world = reusing();
     world.start();
     world.open("a");
@@ -58,7 +59,7 @@ fn small_spare(records: usize) -> World {
 }
 
 /// The file of `a` is full.
-pub(crate) fn a_small_spare() -> World {
+pub fn a_small_spare() -> World {
     small_spare(4)
 }
 
@@ -102,7 +103,7 @@ fn given_up() -> World {
 }
 
 /// The process died when the first file had left its log, in the cache only.
-pub(crate) fn moved_in_the_cache() -> World {
+pub fn moved_in_the_cache() -> World {
     let life = |world: &mut World| {
         world.start();
         world.open("a");
@@ -148,12 +149,12 @@ fn torn_take_of(from: &World) -> World {
     unreachable!("seeds run out")
 }
 
-pub(crate) fn torn_take() -> World {
+pub fn torn_take() -> World {
     torn_take_of(&a_small_spare())
 }
 
 /// As [`torn_take`], in a file that was made for it and whose generation is the last.
-pub(crate) fn torn_take_of_the_last_generation() -> World {
+pub fn torn_take_of_the_last_generation() -> World {
     let mut world = reusing().with_last_generation(1);
     world.start();
     world.open("a");
@@ -171,7 +172,7 @@ fn prepared() -> World {
 }
 
 /// A full disk: a log with no room left in its file, and two files kept back.
-pub(crate) fn full_disk() -> World {
+pub fn full_disk() -> World {
     let mut options = only_reuse();
     options.pool.kept_back = 2 * SIZES.tiny;
     let mut world = empty().with_pool(options);
@@ -217,7 +218,7 @@ fn passed_on(world: &mut World) {
     world.append("c", &[1024]);
 }
 
-pub(crate) const PLANS: &[Plan] = &[
+pub const PLANS: &[Plan] = &[
     pool("pool_give_up", three_files, |world| {
         world.start();
         world.open("a");

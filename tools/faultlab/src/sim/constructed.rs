@@ -13,12 +13,12 @@ use plimsoll::types::{Generation, LogId, Offset};
 use std::path::{Path, PathBuf};
 
 /// The path of a log's segment file.
-pub(crate) fn segment(log: &str, base: u64) -> PathBuf {
+pub fn segment(log: &str, base: u64) -> PathBuf {
     let name = LogName::new(log).unwrap();
     name.dir(&Path::new(DATA).join("logs")).join(plimsoll::format::name::segment_file(Offset(base)))
 }
 
-pub(crate) fn header(fs: &SimFileSystem, path: &Path) -> Header {
+pub fn header(fs: &SimFileSystem, path: &Path) -> Header {
     Header::parse(&fs.cached(path).unwrap()).unwrap()
 }
 
@@ -60,7 +60,7 @@ const END: u64 = RECORDS_POSITION + 1024;
 
 /// Behind the end stand records of another log that would come next: same generation, right places, right offsets, and
 /// their own log's valid checksums.
-pub(crate) fn leftovers_of_another_log() -> World {
+pub fn leftovers_of_another_log() -> World {
     let world = two_records();
     let path = segment("a", 0);
     let stranger = LogId([0x5a; 16]);
@@ -75,7 +75,7 @@ pub(crate) fn leftovers_of_another_log() -> World {
 
 /// A file in its second use, with records of the same log's first use behind the end, in the right places and with the
 /// right offsets.
-pub(crate) fn leftovers_of_an_earlier_use() -> World {
+pub fn leftovers_of_an_earlier_use() -> World {
     let world = two_records();
     let path = segment("a", 0);
     let mut header = header(&world.fs, &path);
@@ -102,7 +102,7 @@ pub(crate) fn leftovers_of_an_earlier_use() -> World {
 }
 
 /// The checkpoint is that of an earlier use, and of another log; it speaks of bytes far behind the end.
-pub(crate) fn foreign_checkpoint() -> World {
+pub fn foreign_checkpoint() -> World {
     let world = two_records();
     let path = segment("a", 0);
     let header = header(&world.fs, &path);
@@ -118,7 +118,7 @@ pub(crate) fn foreign_checkpoint() -> World {
 }
 
 /// A copy of the log's first file stands where its next one would.
-pub(crate) fn file_under_another_name() -> World {
+pub fn file_under_another_name() -> World {
     let world = two_records();
     let copy = segment("a", 2);
     let file = world.fs.create(&copy).unwrap();
@@ -131,7 +131,7 @@ pub(crate) fn file_under_another_name() -> World {
 
 /// Appends, behind a record that the crash may lose, one whose payload is a record of this very log, though of another
 /// place: it claims that everything before it was durable.
-pub(crate) fn append_a_record_in_a_payload(world: &mut World) {
+pub fn append_a_record_in_a_payload(world: &mut World) {
     world.start();
     world.open("a");
     let path = segment("a", 0);

@@ -9,34 +9,34 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// What XFS needs at least, and enough for all others.
-pub(crate) const ENOUGH: u64 = 320 << 20;
+pub const ENOUGH: u64 = 320 << 20;
 
 /// A mounted file system; unmounted when dropped, and its image removed.
 #[derive(Debug)]
-pub(crate) struct Mount {
+pub struct Mount {
     dir: PathBuf,
     /// The image and the mount point, where these are not the caller's. Only held.
     home: Option<TempDir>,
 }
 
 impl Mount {
-    pub(crate) fn ext4(bytes: u64) -> Result<Self, String> {
+    pub fn ext4(bytes: u64) -> Result<Self, String> {
         Self::image("ext4", bytes, "")
     }
 
     /// `mkfs.xfs` makes none that is smaller than 300 MiB.
-    pub(crate) fn xfs(bytes: u64) -> Result<Self, String> {
+    pub fn xfs(bytes: u64) -> Result<Self, String> {
         Self::image("xfs", bytes, "")
     }
 
     /// `mkfs.btrfs` makes none that is smaller than about 110 MiB.
-    pub(crate) fn btrfs(bytes: u64) -> Result<Self, String> {
+    pub fn btrfs(bytes: u64) -> Result<Self, String> {
         Self::image("btrfs", bytes, "")
     }
 
     /// A new file system of a kind that `mkfs` knows, in a sparse file of `bytes`, mounted with `options` (which may be
     /// empty).
-    pub(crate) fn image(kind: &str, bytes: u64, options: &str) -> Result<Self, String> {
+    pub fn image(kind: &str, bytes: u64, options: &str) -> Result<Self, String> {
         let (home, dir) = home()?;
         let image = home.path().join("image");
         let file = std::fs::File::create_new(&image).map_err(|error| error.to_string())?;
@@ -49,7 +49,7 @@ impl Mount {
     }
 
     /// A file system of `bytes` in memory.
-    pub(crate) fn tmpfs(bytes: u64) -> Result<Self, String> {
+    pub fn tmpfs(bytes: u64) -> Result<Self, String> {
         let (home, dir) = home()?;
         let mut mount = Self::tmpfs_at(&dir, bytes)?;
         mount.home = Some(home);
@@ -57,26 +57,26 @@ impl Mount {
     }
 
     /// The same at a directory of the caller's.
-    pub(crate) fn tmpfs_at(dir: &Path, bytes: u64) -> Result<Self, String> {
+    pub fn tmpfs_at(dir: &Path, bytes: u64) -> Result<Self, String> {
         let size = format!("size={bytes}");
         run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "plimsoll-test"]).arg(dir))?;
         Ok(Self { dir: dir.to_path_buf(), home: None })
     }
 
     /// Makes `dir` a mount point of itself: the same files and device, and renames in and out of it answer `EXDEV`.
-    pub(crate) fn bind(dir: &Path) -> Result<Self, String> {
+    pub fn bind(dir: &Path) -> Result<Self, String> {
         Self::bind_onto(dir, dir)
     }
 
     /// Shows `from` at the directory `onto` as well: puts another mount into the midst of a tree. Drop it before the one
     /// that `from` is on.
-    pub(crate) fn bind_onto(from: &Path, onto: &Path) -> Result<Self, String> {
+    pub fn bind_onto(from: &Path, onto: &Path) -> Result<Self, String> {
         run(Command::new("mount").arg("--bind").arg(from).arg(onto))?;
         Ok(Self { dir: onto.to_path_buf(), home: None })
     }
 
     /// Where it is mounted. On ext4 there is a `lost+found` in it.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.dir
     }
 }
@@ -100,7 +100,7 @@ fn home() -> Result<(TempDir, PathBuf), String> {
 }
 
 /// Runs a command to its end; an error says what it said.
-pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+pub fn run(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     // The tools for file systems are in sbin, which is not on everybody's path.
     let path = std::env::var("PATH").unwrap_or_default();

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What the engine said of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Said {
+pub enum Said {
     /// Nothing: the process died first. It may be there or not.
     Nothing,
     /// Durable, at this offset.
@@ -24,7 +24,7 @@ pub(crate) enum Said {
 
 /// One record that was handed to a log.
 #[derive(Clone, Debug, Hash)]
-pub(crate) struct Written {
+pub struct Written {
     log: String,
     /// Which log of that name: deleting begins another.
     incarnation: u32,
@@ -37,23 +37,23 @@ pub(crate) struct Written {
 
 /// One record as the engine shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) offset: u64,
-    pub(crate) headers: Vec<u8>,
-    pub(crate) payload: Vec<u8>,
+pub struct Shown {
+    pub offset: u64,
+    pub headers: Vec<u8>,
+    pub payload: Vec<u8>,
 }
 
 /// A log as the engine shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct View {
-    pub(crate) head: u64,
-    pub(crate) next: u64,
-    pub(crate) records: Vec<Shown>,
+pub struct View {
+    pub head: u64,
+    pub next: u64,
+    pub records: Vec<Shown>,
 }
 
 /// What is known of one log.
 #[derive(Clone, Debug, Default, Hash)]
-pub(crate) struct Model {
+pub struct Model {
     incarnation: u32,
     /// `open_log` said that it is there.
     exists: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Model {
 
 /// See the top of the file.
 #[derive(Clone, Debug, Default, Hash)]
-pub(crate) struct Oracle {
+pub struct Oracle {
     written: Vec<Written>,
     logs: BTreeMap<String, Model>,
     incarnations: u32,
@@ -82,23 +82,23 @@ const FILLER: u8 = b'.';
 
 impl Oracle {
     /// To tell states apart.
-    pub(crate) fn digest(&self) -> u64 {
+    pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()
     }
 
-    pub(crate) fn begin_life(&mut self) {
+    pub fn begin_life(&mut self) {
         self.life += 1;
     }
 
     /// The names of the logs that may be there.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         self.logs.keys().cloned().collect()
     }
 
     /// Whether a log of this name may be there.
-    pub(crate) fn knows(&self, log: &str) -> bool {
+    pub fn knows(&self, log: &str) -> bool {
         self.logs.contains_key(log)
     }
 
@@ -108,7 +108,7 @@ impl Oracle {
 
     // What is asked of the engine, and what it answers.
 
-    pub(crate) fn opening(&mut self, log: &str) {
+    pub fn opening(&mut self, log: &str) {
         if !self.logs.contains_key(log) {
             self.incarnations += 1;
             let incarnation = self.incarnations;
@@ -118,28 +118,28 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn opened(&mut self, log: &str) {
+    pub fn opened(&mut self, log: &str) {
         self.model(log).exists = true;
     }
 
     /// The log has no records. If a deletion of it failed, it was done all the same, and this is another log.
-    pub(crate) fn opened_empty(&mut self, log: &str) {
+    pub fn opened_empty(&mut self, log: &str) {
         if self.model(log).deleting {
             self.logs.remove(log);
             self.opening(log);
         }
     }
 
-    pub(crate) fn deleting(&mut self, log: &str) {
+    pub fn deleting(&mut self, log: &str) {
         self.model(log).deleting = true;
     }
 
-    pub(crate) fn deleted(&mut self, log: &str) {
+    pub fn deleted(&mut self, log: &str) {
         self.logs.remove(log);
     }
 
     /// Makes the records of a batch, each taking `lens` bytes in the file before padding. Gives the number of the first.
-    pub(crate) fn appending(&mut self, log: &str, lens: &[usize]) -> usize {
+    pub fn appending(&mut self, log: &str, lens: &[usize]) -> usize {
         let (life, incarnation) = (self.life, self.model(log).incarnation);
         let batch = self.written.len();
         for &len in lens {
@@ -164,14 +164,14 @@ impl Oracle {
     }
 
     /// Takes bytes that the test made itself.
-    pub(crate) fn appending_payload(&mut self, log: &str, behind_number: &[u8]) -> usize {
+    pub fn appending_payload(&mut self, log: &str, behind_number: &[u8]) -> usize {
         let number = self.appending(log, &[128]);
         self.written[number].payload.extend_from_slice(behind_number);
         number
     }
 
     /// Headers and payloads of the batch that begins with record `batch`.
-    pub(crate) fn batch(&self, batch: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn batch(&self, batch: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let records = self.written[batch..].iter().take_while(|record| record.batch == batch);
         records.map(|record| (record.headers.clone(), record.payload.clone())).collect()
     }
@@ -184,7 +184,7 @@ impl Oracle {
     }
 
     /// The engine confirmed a batch from offset `first` on.
-    pub(crate) fn confirmed(&mut self, batch: usize, first: u64) {
+    pub fn confirmed(&mut self, batch: usize, first: u64) {
         let (log, incarnation) = (&self.written[batch].log, self.written[batch].incarnation);
         for (number, other) in self.written.iter().enumerate() {
             let Said::Confirmed(offset) = other.said else { continue };
@@ -198,7 +198,7 @@ impl Oracle {
         self.answer(batch, |at| Said::Confirmed(first + at));
     }
 
-    pub(crate) fn refused(&mut self, batch: usize, outcome: Outcome) {
+    pub fn refused(&mut self, batch: usize, outcome: Outcome) {
         let said = match outcome {
             Outcome::NotWritten => Said::NotWritten,
             Outcome::Unknown => Said::Unknown,
@@ -206,12 +206,12 @@ impl Oracle {
         self.answer(batch, |_| said);
     }
 
-    pub(crate) fn truncating(&mut self, log: &str, before: u64) {
+    pub fn truncating(&mut self, log: &str, before: u64) {
         let model = self.model(log);
         model.truncate_asked = model.truncate_asked.max(before);
     }
 
-    pub(crate) fn truncated(&mut self, log: &str, head: u64) {
+    pub fn truncated(&mut self, log: &str, head: u64) {
         let model = self.model(log);
         assert!(
             head <= model.truncate_asked.max(model.head_promised),
@@ -238,7 +238,7 @@ impl Oracle {
 
     /// The logs on disk after a start: what was opened is there, what was deleted is not, and nothing else is but
     /// folders of logs that are gone: a directory without segments is a log without records to the format.
-    pub(crate) fn check_names(&mut self, found: &[String]) {
+    pub fn check_names(&mut self, found: &[String]) {
         for name in found {
             let folder = self.folders.contains(name);
             assert!(
@@ -255,7 +255,7 @@ impl Oracle {
     }
 
     /// What a log shows now; `records` from its head on.
-    pub(crate) fn check(&mut self, log: &str, view: &View) {
+    pub fn check(&mut self, log: &str, view: &View) {
         let model = &self.logs[log];
         let View { head, next, records } = view;
         let (head, next) = (*head, *next);

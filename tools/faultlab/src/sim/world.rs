@@ -1,5 +1,6 @@
 //! One simulated machine with a node on it, driven in one thread. Whatever the engine answers goes to the oracle.
 
+use super::aloud::{is_aloud, say, words};
 use super::oracle::{Oracle, Shown, View};
 use plimsoll::clock::ManualClock;
 use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishError, Stopped};
@@ -11,39 +12,42 @@ use plimsoll::types::Generation;
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, PoolStats, Ticket, WriteClass,
 };
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const DATA: &str = "/data";
+pub const DATA: &str = "/data";
 
 /// Small enough that a few records fill a file: room for 4, 8 and 24 KiB of records.
-pub(crate) const SIZES: ClassSizes = ClassSizes { tiny: 12288, small: 16384, main: 32768 };
+pub const SIZES: ClassSizes = ClassSizes { tiny: 12288, small: 16384, main: 32768 };
 
 /// A batch that is staged.
 #[derive(Debug)]
-pub(crate) struct Staged {
+pub struct Staged {
     batch: usize,
     ticket: Ticket,
 }
 
 /// See the top of the file. Once the process is dead every call does nothing.
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) fs: SimFileSystem,
-    pub(crate) clock: Arc<ManualClock>,
-    pub(crate) oracle: Oracle,
+pub struct World {
+    pub fs: SimFileSystem,
+    pub clock: Arc<ManualClock>,
+    pub oracle: Oracle,
     /// Errors are expected, as something is being broken.
-    pub(crate) faulty: bool,
+    pub faulty: bool,
     /// Of the nodes that are started.
-    pub(crate) options: NodeOptions,
+    pub options: NodeOptions,
     /// The last generation of a file, where it is not the format's.
-    pub(crate) last: Option<Generation>,
+    pub last: Option<Generation>,
     /// See [`World::with_pool`].
-    pub(crate) pooled: bool,
-    /// Says what is done, for replays: `PLIMSOLL_CRASH_VERBOSE`.
-    verbose: bool,
+    pub pooled: bool,
+    /// How often something was compared with what must hold.
+    pub checks: u64,
+    /// How many calls were said.
+    said: Cell<usize>,
     node: Option<Node>,
     logs: BTreeMap<String, Log>,
 }
@@ -54,7 +58,7 @@ fn name(log: &str) -> LogName {
 
 impl World {
     /// A machine with an empty data directory of these class sizes.
-    pub(crate) fn new(seed: u64, sizes: ClassSizes) -> Self {
+    pub fn new(seed: u64, sizes: ClassSizes) -> Self {
         let fs = SimFileSystem::new(seed);
         fs.prepare_dir(DATA).unwrap();
         let layout = Path::new(DATA).join("LAYOUT");
@@ -67,21 +71,19 @@ impl World {
     }
 
     /// A machine without a data directory: the node makes it.
-    pub(crate) fn bare(seed: u64) -> Self {
+    pub fn bare(seed: u64) -> Self {
         let fs = SimFileSystem::new(seed);
         fs.prepare_dir("/").unwrap();
         Self::of(fs, Oracle::default())
     }
 
     /// A machine of which nothing is known.
-    #[allow(dead_code, reason = "for cases that bring their own")]
-    pub(crate) fn over(fs: SimFileSystem) -> Self {
+    pub fn over(fs: SimFileSystem) -> Self {
         Self::of(fs, Oracle::default())
     }
 
     fn of(fs: SimFileSystem, oracle: Oracle) -> Self {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        let verbose = std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some();
         Self {
             fs,
             clock,
@@ -90,14 +92,15 @@ impl World {
             options: only_reuse(),
             last: None,
             pooled: false,
-            verbose,
+            checks: 0,
+            said: Cell::new(0),
             node: None,
             logs: BTreeMap::new(),
         }
     }
 
     /// A copy of the machine without its process.
-    pub(crate) fn fork(&self) -> Self {
+    pub fn fork(&self) -> Self {
         Self {
             faulty: self.faulty,
             options: self.options.clone(),
@@ -107,32 +110,51 @@ impl World {
         }
     }
 
-    pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
-        if self.verbose {
-            println!("{:>6} {what}", self.fs.ops());
+    pub fn say(&self, what: std::fmt::Arguments<'_>) {
+        if is_aloud() {
+            self.say_calls();
+            say(format_args!("{:>6} {what}", self.fs.ops()));
         }
     }
 
-    pub(crate) fn dead(&self) -> bool {
+    /// Notes the calls from here on, to say them.
+    pub fn listen(&self) {
+        if is_aloud() {
+            self.fs.record(true);
+            self.said.set(0);
+        }
+    }
+
+    /// Says every call since the last time, where they are noted.
+    pub fn say_calls(&self) {
+        if is_aloud() {
+            let trace = self.fs.trace();
+            for op in trace.iter().skip(self.said.replace(trace.len())) {
+                say(format_args!("{:>6}   {}", op.number, words(op)));
+            }
+        }
+    }
+
+    pub fn dead(&self) -> bool {
         self.fs.is_dead()
     }
 
     /// Forgets the node without closing it.
-    pub(crate) fn abandon(&mut self) {
+    pub fn abandon(&mut self) {
         self.logs.clear();
         self.node = None;
     }
 
-    pub(crate) fn node(&self) -> &Node {
+    pub fn node(&self) -> &Node {
         self.node.as_ref().expect("the node was started")
     }
 
-    pub(crate) fn log(&self, log: &str) -> &Log {
+    pub fn log(&self, log: &str) -> &Log {
         self.logs.get(log).unwrap_or_else(|| panic!("log {log} is not open"))
     }
 
     /// Starts a node. One thread does everything.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         self.abandon();
         if self.dead() {
             return;
@@ -155,12 +177,12 @@ impl World {
     }
 
     /// An error is a fault of the engine unless the process died or something was broken on purpose.
-    pub(super) fn expect_error(&self, what: &str, error: &dyn std::fmt::Display) {
+    pub fn expect_error(&self, what: &str, error: &dyn std::fmt::Display) {
         assert!(self.dead() || self.faulty, "nothing is broken, but {what}: {error}");
     }
 
     /// Whether a node is running.
-    pub(crate) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.up()
     }
 
@@ -168,11 +190,11 @@ impl World {
         !self.dead() && self.node.is_some()
     }
 
-    pub(crate) fn open(&mut self, log: &str) {
+    pub fn open(&mut self, log: &str) {
         self.open_with(log, LogOptions::default());
     }
 
-    pub(crate) fn open_with(&mut self, log: &str, options: LogOptions) {
+    pub fn open_with(&mut self, log: &str, options: LogOptions) {
         if !self.up() {
             return;
         }
@@ -198,7 +220,7 @@ impl World {
     }
 
     /// Whether the log is open.
-    pub(crate) fn is_open(&self, log: &str) -> bool {
+    pub fn is_open(&self, log: &str) -> bool {
         self.has(log)
     }
 
@@ -207,48 +229,43 @@ impl World {
     }
 
     /// Appends a batch of records that take `lens` bytes each, and waits. Says whether it was confirmed.
-    pub(crate) fn append(&mut self, log: &str, lens: &[usize]) -> bool {
+    pub fn append(&mut self, log: &str, lens: &[usize]) -> bool {
         self.stage(log, lens).is_some_and(|staged| self.settle(staged))
     }
 
     /// As [`World::append`], where it must be confirmed whatever went wrong before.
-    pub(crate) fn must_append(&mut self, log: &str, lens: &[usize]) {
+    pub fn must_append(&mut self, log: &str, lens: &[usize]) {
         let confirmed = self.append(log, lens);
         assert!(confirmed || self.dead(), "log {log} does not go on");
     }
 
     /// As [`World::append`], where something was broken so that it cannot be.
-    pub(crate) fn must_fail(&mut self, log: &str, lens: &[usize]) {
+    pub fn must_fail(&mut self, log: &str, lens: &[usize]) {
         let confirmed = self.append(log, lens);
         assert!(!confirmed || self.dead(), "log {log}: a broken append was confirmed");
     }
 
     /// Breaks something. From here on errors are expected.
-    pub(crate) fn inject(&mut self, fault: Fault) {
+    pub fn inject(&mut self, fault: Fault) {
         self.say(format_args!("{fault:?}"));
         self.faulty = true;
         self.fs.inject(fault);
     }
 
     /// Mends what was broken.
-    pub(crate) fn mend(&mut self) {
+    pub fn mend(&mut self) {
         self.fs.clear_faults();
         self.fs.set_capacity(None);
         self.fs.set_space(None);
     }
 
     /// Stages a batch and does not wait.
-    pub(crate) fn stage(&mut self, log: &str, lens: &[usize]) -> Option<Staged> {
+    pub fn stage(&mut self, log: &str, lens: &[usize]) -> Option<Staged> {
         self.stage_as(WriteClass::Publish, log, lens)
     }
 
     /// As [`World::stage`], for a class of writes.
-    pub(crate) fn stage_as(
-        &mut self,
-        class: WriteClass,
-        log: &str,
-        lens: &[usize],
-    ) -> Option<Staged> {
+    pub fn stage_as(&mut self, class: WriteClass, log: &str, lens: &[usize]) -> Option<Staged> {
         if !self.has(log) {
             return None;
         }
@@ -258,7 +275,7 @@ impl World {
     }
 
     /// Stages what the oracle has made.
-    pub(crate) fn stage_batch(&mut self, log: &str, batch: usize) -> Option<Staged> {
+    pub fn stage_batch(&mut self, log: &str, batch: usize) -> Option<Staged> {
         self.stage_batch_as(WriteClass::Publish, log, batch)
     }
 
@@ -293,7 +310,7 @@ impl World {
     }
 
     /// Waits for a staged batch. Says whether it was confirmed.
-    pub(crate) fn settle(&mut self, staged: Staged) -> bool {
+    pub fn settle(&mut self, staged: Staged) -> bool {
         let Staged { batch, ticket } = staged;
         let answer: Result<_, CommitError> = ticket.wait();
         match answer {
@@ -314,7 +331,7 @@ impl World {
         }
     }
 
-    pub(crate) fn truncate(&mut self, log: &str, before: u64) {
+    pub fn truncate(&mut self, log: &str, before: u64) {
         if !self.has(log) {
             return;
         }
@@ -327,13 +344,13 @@ impl World {
     }
 
     /// Truncates as much as can be.
-    pub(crate) fn truncate_all(&mut self, log: &str) {
+    pub fn truncate_all(&mut self, log: &str) {
         if self.has(log) {
             self.truncate(log, self.log(log).durable().0);
         }
     }
 
-    pub(crate) fn delete(&mut self, log: &str) {
+    pub fn delete(&mut self, log: &str) {
         if !self.up() {
             return;
         }
@@ -348,7 +365,7 @@ impl World {
     }
 
     /// Ten quiet seconds, and the worker's turn.
-    pub(crate) fn idle(&mut self) {
+    pub fn idle(&mut self) {
         if self.up() {
             self.say(format_args!("idle"));
             self.clock.advance(Duration::from_secs(11));
@@ -357,13 +374,13 @@ impl World {
     }
 
     /// What the node's threads would do now.
-    pub(crate) fn work(&mut self) {
+    pub fn work(&mut self) {
         if self.up() {
             while self.node().step() {}
         }
     }
 
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.logs.clear();
         let Some(node) = self.node.take().filter(|_| !self.dead()) else { return };
         if let Err(error) = node.close() {
@@ -372,7 +389,7 @@ impl World {
     }
 
     /// Reads a log from its head to its end.
-    pub(crate) fn view(&self, log: &str) -> Option<View> {
+    pub fn view(&self, log: &str) -> Option<View> {
         let open = self.log(log);
         let (head, next) = (open.head(), open.durable());
         let mut records = Vec::new();
@@ -397,18 +414,19 @@ impl World {
     }
 
     /// Reads a log and checks what it shows.
-    pub(crate) fn read(&mut self, log: &str) {
+    pub fn read(&mut self, log: &str) {
         if self.has(log)
             && !matches!(self.log(log).stopped(), Some(Stopped::ReadOnly(_)))
             && let Some(view) = self.view(log)
         {
+            self.checks += 1;
             self.oracle.check(log, &view);
         }
     }
 
     /// Starts the node after a crash, opens every log there is, and checks what they show. The process may die on the
     /// way.
-    pub(crate) fn recover(&mut self) {
+    pub fn recover(&mut self) {
         self.start();
         if !self.up() {
             return;
@@ -435,12 +453,13 @@ impl World {
         }
         // What could not be made durable is not tidied up either.
         if !self.dead() && self.logs.values().all(|log| log.stopped().is_none()) {
+            self.checks += 1;
             self.check_files();
         }
     }
 
     /// I6: every file is in exactly one place, and nothing is left over after a start.
-    pub(crate) fn check_files(&self) {
+    pub fn check_files(&self) {
         let mut expected: Vec<String> =
             ["LAYOUT", "LOCK"].iter().map(|file| format!("{DATA}/{file}")).collect();
         for (name, log) in &self.logs {
@@ -463,13 +482,12 @@ impl World {
 }
 
 /// The files that a pool holds.
-pub(super) fn in_pool(stats: &PoolStats) -> u64 {
+pub fn in_pool(stats: &PoolStats) -> u64 {
     stats.ready.iter().chain(&stats.coming).sum()
 }
 
 /// A node with a small pool: two tiny files kept back, one of each class made ahead.
-#[allow(dead_code, reason = "not every binary asks for one")]
-pub(crate) fn options() -> NodeOptions {
+pub fn options() -> NodeOptions {
     let mut options = NodeOptions::default();
     options.pool.kept_back = 2 * SIZES.tiny;
     options.pool.prepared = 1;
@@ -477,7 +495,7 @@ pub(crate) fn options() -> NodeOptions {
 }
 
 /// A node whose pool makes no file by itself: what it does beyond stamping has plans of its own.
-pub(crate) fn only_reuse() -> NodeOptions {
+pub fn only_reuse() -> NodeOptions {
     let mut options = NodeOptions::default();
     (options.pool.kept_back, options.pool.prepared) = (0, 0);
     options

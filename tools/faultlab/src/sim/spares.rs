@@ -10,20 +10,20 @@ use plimsoll::{NodeOptions, PoolOptions, PoolStats, WriteClass};
 use std::path::{Path, PathBuf};
 
 /// A large device, half full: a share of a small one would be less than a file.
-pub(crate) fn space() -> Space {
+pub fn space() -> Space {
     Space { total: 1 << 40, available: 1 << 39, inodes: 1 << 20, inodes_available: 1 << 19 }
 }
 
 /// A whole record of whatever log, as its own checksums prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leftover {
-    pub(crate) generation: Generation,
-    pub(crate) relative: u32,
-    pub(crate) len: u64,
+pub struct Leftover {
+    pub generation: Generation,
+    pub relative: u32,
+    pub len: u64,
 }
 
 /// The record at `position`, whichever log, generation and base it has.
-pub(crate) fn record_at(bytes: &[u8], position: u64) -> Option<(Leftover, Key)> {
+pub fn record_at(bytes: &[u8], position: u64) -> Option<(Leftover, Key)> {
     let rest = bytes.get(usize::try_from(position).ok()?..)?;
     let (key, generation) = record::derive_key(rest, position)?;
     let parsed = record::parse(rest, rest.len() as u64, key, position, generation).ok()?;
@@ -35,13 +35,13 @@ pub(crate) fn record_at(bytes: &[u8], position: u64) -> Option<(Leftover, Key)> 
 }
 
 /// Every whole record in a file, whose ever.
-pub(crate) fn records_in(bytes: &[u8]) -> Vec<(u64, Leftover)> {
+pub fn records_in(bytes: &[u8]) -> Vec<(u64, Leftover)> {
     let positions = (RECORDS_POSITION..bytes.len() as u64).step_by(8);
     positions.filter_map(|at| Some((at, record_at(bytes, at)?.0))).collect()
 }
 
 /// Where the records end that belong to the header of a file, and how many they are.
-pub(crate) fn end_of(bytes: &[u8]) -> (u64, u32) {
+pub fn end_of(bytes: &[u8]) -> (u64, u32) {
     let header = Header::parse(bytes).unwrap();
     let in_use = header.in_use.expect("a log's file");
     let own = Key::new(in_use.log, header.generation, in_use.base);
@@ -58,29 +58,29 @@ pub(crate) fn end_of(bytes: &[u8]) -> (u64, u32) {
 
 impl World {
     /// With these options, and with the spares looked at when a state is settled.
-    pub(crate) fn with_pool(mut self, options: NodeOptions) -> Self {
+    pub fn with_pool(mut self, options: NodeOptions) -> Self {
         (self.options, self.pooled) = (options, true);
         self
     }
 
     /// Files are deleted at this generation: as if it were only so wide.
-    pub(crate) fn with_last_generation(mut self, last: u16) -> Self {
+    pub fn with_last_generation(mut self, last: u16) -> Self {
         self.last = Generation::new(last);
         self
     }
 
     /// As [`World::append`], for a class of writes.
-    pub(crate) fn append_as(&mut self, class: WriteClass, log: &str, lens: &[usize]) -> bool {
+    pub fn append_as(&mut self, class: WriteClass, log: &str, lens: &[usize]) -> bool {
         self.stage_as(class, log, lens).is_some_and(|staged| self.settle(staged))
     }
 
     /// What the pool says of itself.
-    pub(crate) fn pool(&self) -> PoolStats {
+    pub fn pool(&self) -> PoolStats {
         self.node().stats().pools.remove(0)
     }
 
     /// Requires something of the pool, where all went well.
-    pub(crate) fn pool_shows(&self, what: fn(&PoolStats) -> bool) {
+    pub fn pool_shows(&self, what: fn(&PoolStats) -> bool) {
         if self.is_up() && !self.faulty {
             let pool = self.pool();
             assert!(what(&pool), "{pool:?}");
@@ -88,7 +88,7 @@ impl World {
     }
 
     /// At most so many steps of the node's threads.
-    pub(crate) fn steps(&mut self, count: u64) {
+    pub fn steps(&mut self, count: u64) {
         if self.is_up() {
             self.say(format_args!("{count} steps"));
             for _ in 0..count {
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Deletes all spares that are not kept back.
-    pub(crate) fn release_spares(&mut self) {
+    pub fn release_spares(&mut self) {
         if self.is_up() {
             let bytes = self.node().release_spares();
             self.say(format_args!("released {bytes} bytes"));
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Changes the pool's settings, in this life and in those that follow.
-    pub(crate) fn set_pool(&mut self, options: PoolOptions) {
+    pub fn set_pool(&mut self, options: PoolOptions) {
         self.options.pool = options;
         if self.is_up() {
             self.say(format_args!("{options:?}"));
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Leaves the disk so much room.
-    pub(crate) fn fill_disk(&mut self, room: u64) {
+    pub fn fill_disk(&mut self, room: u64) {
         if self.is_up() {
             self.say(format_args!("{room} bytes are free"));
             self.faulty = true;
@@ -129,13 +129,13 @@ impl World {
     }
 
     /// Whether the disk has an end.
-    pub(crate) fn full(&self) -> bool {
+    pub fn full(&self) -> bool {
         let fs: &dyn FileSystem = &self.fs;
         fs.space(Path::new(DATA)).is_ok_and(|space| space.available < 1 << 20)
     }
 
     /// After the worker has done its part the spares are within their budget, and what is to be kept back is.
-    pub(crate) fn check_budget(&mut self) {
+    pub fn check_budget(&mut self) {
         self.work();
         let pool = self.pool();
         assert!(pool.bytes <= pool.budget, "{pool:?}");
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// The segment files among the spares.
-    pub(crate) fn spare_files(&self) -> Vec<PathBuf> {
+    pub fn spare_files(&self) -> Vec<PathBuf> {
         let spares = format!("{DATA}/spares");
         let mut files = self.fs.files();
         files.retain(|path| path.starts_with(&spares));
@@ -152,7 +152,7 @@ impl World {
 
     /// I7: the header of every spare that can be taken is durable, and above the generation of every record behind it.
     /// Gives how many were looked at.
-    pub(crate) fn check_generations(&self) -> usize {
+    pub fn check_generations(&self) -> usize {
         if !self.is_up() {
             return 0;
         }
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// The spares that are left serve a log that is new.
-    pub(crate) fn settle_spares(&mut self) {
+    pub fn settle_spares(&mut self) {
         self.work();
         for lens in [[512, 512], [1024, 1024]] {
             self.open("other");

@@ -1,12 +1,13 @@
 //! The lives that are crashed: one plan for each kind of operation.
 
 use super::constructed;
-use super::explore::{Crash, Plan};
+use super::crash::Crash;
+use super::explore::Plan;
 use super::world::{SIZES, World};
 use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
 
-pub(crate) fn empty() -> World {
+pub fn empty() -> World {
     World::new(1, SIZES)
 }
 
@@ -168,7 +169,7 @@ fn torn_roll() -> World {
     cut_off(&one_record(), life, &Crash::Seed(5))
 }
 
-pub(crate) const fn failed_sync(reached: Reached) -> What {
+pub const fn failed_sync(reached: Reached) -> What {
     What::FailedSync { errno: libc::EIO, reached }
 }
 
@@ -176,7 +177,7 @@ const fn healing(name: &'static str, script: fn(&mut World)) -> Plan {
     Plan { evicts: true, ..Plan::new(name, one_record, script) }
 }
 
-pub(crate) const PLANS: &[Plan] = &[
+pub const PLANS: &[Plan] = &[
     Plan::new("append_first", empty, |world| {
         world.start();
         world.open("a");
