@@ -11,4 +11,5 @@
 )]
 
 pub mod mounts;
+pub mod process;
 pub mod sim;

@@ -1,9 +1,15 @@
 //! The commands, one file each: arguments, and what is printed. What they run is in the library.
+pub(crate) mod driver;
 pub(crate) mod exhaustive;
+pub(crate) mod kill;
 pub(crate) mod lives;
+pub(crate) mod mounts;
 pub(crate) mod mutants;
 pub(crate) mod output;
+pub(crate) mod place;
 pub(crate) mod replay;
+pub(crate) mod seam;
+pub(crate) mod strace;
 
 pub(crate) use output::Output;
 
