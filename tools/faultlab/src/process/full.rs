@@ -41,9 +41,11 @@ pub struct Report {
 
 /// More than any of the mounts takes.
 const PUBLISHES_MAX: u64 = 40_000;
+/// More than fits into the files that four logs have in hand.
+const IN_HAND_MAX: u64 = 2_000;
 const RECORD: usize = 50_000;
 /// What others leave to the publishes.
-const LEFT: u64 = 16 << 20;
+const LEFT: u64 = 32 << 20;
 
 /// Fills the file system that `data` is on, by publishes and from outside, and goes on. The lab's files are in `home`,
 /// which must be elsewhere.
@@ -86,7 +88,7 @@ fn through(
     std::thread::sleep(Duration::from_millis(1500));
     let mut filler = Filler::new(outside);
     filler.leave(LEFT);
-    session.remark("filled from outside but for 16 MiB");
+    session.remark("filled from outside but for 32 MiB");
     while report.published < PUBLISHES_MAX {
         let log = LOGS[usize::try_from(report.published).unwrap_or(0) % LOGS.len()];
         let Some(answers) = session.append(&mut running, log, RECORD, Publish) else { break };
@@ -100,16 +102,11 @@ fn through(
     check_space(session, &running);
     filler.leave(0);
     session.remark("full to the last byte");
-    // What fits into files in hand may still be taken; then no publish is.
+    // What fits into files in hand is still taken, down to the last gap; then no publish is, and an acknowledgement needs
+    // a file of those that are kept back.
     for log in LOGS {
-        for _ in 0..40 {
-            let Some(answers) = session.append(&mut running, log, RECORD, Publish) else { break };
-            report.refused += answers.not_written;
-            report.unknown += answers.unknown;
-            if answers.acks == 0 {
-                check_space(session, &running);
-                break;
-            }
+        for len in [RECORD, 4_000, 300] {
+            refuse(session, &mut running, log, len, report);
         }
     }
     acknowledge(session, &mut running, promise, report, "in the life that filled it");
@@ -179,6 +176,25 @@ fn expect(
         let reason = running.reason.clone();
         session.broken("refused", format!("{log}, {len} bytes, {when}: {reason}"));
     }
+}
+
+/// Publishes until one is refused.
+fn refuse(
+    session: &mut Session<'_>,
+    running: &mut Running,
+    log: &str,
+    len: usize,
+    report: &mut Report,
+) {
+    for _ in 0..IN_HAND_MAX {
+        let Some(answers) = session.append(running, log, len, Publish) else { return };
+        report.refused += answers.not_written;
+        report.unknown += answers.unknown;
+        if answers.acks == 0 {
+            return check_space(session, running);
+        }
+    }
+    session.broken("not refused", format!("{log}: publishes of {len} bytes on a full file system"));
 }
 
 /// Refusals on a full file system say that it is full.

@@ -100,6 +100,8 @@ pub fn usable() -> Result<(), String> {
         "-o",
         "/dev/null",
         "-e",
+        "trace=fdatasync",
+        "-e",
         "inject=fdatasync:retval=0",
         "true",
     ]);
@@ -168,6 +170,13 @@ pub fn run(
     Ok(lab.report)
 }
 
+/// How the life of a traced driver ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Killed,
+}
+
 /// What one run under strace did.
 struct Traced {
     text: String,
@@ -204,6 +213,7 @@ impl<'a> Lab<'a> {
         session: &mut Session<'_>,
         words: &[String],
         goes_on: bool,
+        end: End,
     ) -> Result<Traced, String> {
         let file = session.home.join("trace.txt");
         let own = session.command();
@@ -238,7 +248,10 @@ impl<'a> Lab<'a> {
                 session.broken("does not go on", format!("{log}, after one failed call: {reason}"));
             }
         }
-        let status = session.close(&mut running);
+        let status = match end {
+            End::Closed => session.close(&mut running),
+            End::Killed => session.kill(&mut running),
+        };
         let said = running.process.errors();
         let failed = status.is_some_and(|status| !status.success());
         session.remark(format_args!("driver: {} {said}", told(status)));
@@ -294,7 +307,7 @@ impl<'a> Lab<'a> {
         let mut session = self.session("clean")?;
         let data = session.data.display().to_string();
         // From an empty directory on, so that every name on the way is made in the trace.
-        let traced = self.traced(&mut session, &[], true)?;
+        let traced = self.traced(&mut session, &[], true, End::Closed)?;
         let checked = trace::check(&traced.text, &data);
         if checked.acks == 0 || checked.acks != traced.answers.acks {
             let detail =
@@ -306,7 +319,7 @@ impl<'a> Lab<'a> {
         // And with something to recover, which is what the other runs begin with.
         let mut second = self.session("clean-again")?;
         self.prepare(&mut second)?;
-        let again = self.traced(&mut second, &[], true)?;
+        let again = self.traced(&mut second, &[], true, End::Closed)?;
         let checked_again = trace::check(&again.text, &second.data.display().to_string());
         checked_again.violations.iter().for_each(|one| second.broken(one.rule, one.detail.clone()));
         self.afterwards(&mut second)?;
@@ -359,7 +372,8 @@ impl<'a> Lab<'a> {
         };
         let steps = if for_good { STEPS_FOR_GOOD } else { STEPS };
         let steps = if self.plan.short { &steps[..1] } else { steps };
-        for step in steps {
+        for (number, step) in steps.iter().enumerate() {
+            let end = if number % 2 == 0 { End::Killed } else { End::Closed };
             let when = first + step;
             let suffix = if for_good { "+" } else { "" };
             let name = format!("{}-{error}-{when}{suffix}", target.name);
@@ -368,7 +382,7 @@ impl<'a> Lab<'a> {
             self.prepare(&mut session)?;
             let names: Vec<String> = target.calls.iter().map(|call| format!("?{call}")).collect();
             let inject = format!("inject={}:error={error}:when={when}{suffix}", names.join(","));
-            let traced = self.traced(&mut session, &["-e".to_owned(), inject], !for_good)?;
+            let traced = self.traced(&mut session, &["-e".to_owned(), inject], !for_good, end)?;
             let checked = trace::check(&traced.text, &data);
             checked.violations.iter().for_each(|one| session.broken(one.rule, one.detail.clone()));
             for call in trace::parse(&traced.text).iter().filter(|call| call.injected()) {
@@ -404,7 +418,7 @@ impl<'a> Lab<'a> {
         let mut session = self.session(&name)?;
         let data = session.data.display().to_string();
         let inject = format!("inject={call}:retval=0");
-        let traced = self.traced(&mut session, &["-e".to_owned(), inject], true)?;
+        let traced = self.traced(&mut session, &["-e".to_owned(), inject], true, End::Killed)?;
         let checked = trace::check(&traced.text, &data);
         let found = checked.violations.len() as u64;
         self.report.lies_found.push((call, found));

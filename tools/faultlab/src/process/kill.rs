@@ -27,7 +27,7 @@ pub struct Report {
 
 /// How long a driver may be left alone before the kill, at most.
 const LIFE_MAX_MICROS: u64 = 60_000;
-const START_MAX_MICROS: u64 = 40_000;
+const START_MAX_MICROS: u64 = 20_000;
 
 /// Kills for so many rounds, or until something does not hold. `tick` is called after each round.
 ///
