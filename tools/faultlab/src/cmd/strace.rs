@@ -3,7 +3,7 @@ use super::output::{Table, count};
 use super::place::Place;
 use super::seam::Seam;
 use super::{Output, Verdict};
-use faultlab::process::inject::{Plan, Report, Row, TARGETS, run as inject};
+use faultlab::process::inject::{LYING, Plan, Report, Row, TARGETS, run as inject};
 use faultlab::process::random::Random;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// System calls that fail, once and for good, and syncs that only pretend; by `strace`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these calls: pwrite, fdatasync, fsync, fallocate, ftruncate, rename, openat, unlink, mkdir
+    /// Only these calls: pwrite, fdatasync, fsync, fallocate, ftruncate, rename, openat, unlink, mkdir, and
+    /// lying for syncs that do nothing
     #[arg(long, value_delimiter = ',')]
     calls: Vec<String>,
     /// One run for each call and error
@@ -28,8 +29,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
-    if let Some(unknown) =
-        args.calls.iter().find(|call| TARGETS.iter().all(|one| one.name != **call))
+    if let Some(unknown) = args
+        .calls
+        .iter()
+        .find(|call| **call != *LYING && TARGETS.iter().all(|one| one.name != **call))
     {
         return Err(format!("no call {unknown}"));
     }
@@ -69,11 +72,13 @@ fn print(report: &Report, output: &Output) {
         "error",
         "fails",
         "runs",
+        "reached",
         "calls failed",
         "elsewhere",
         "ack",
         "not written",
         "unknown",
+        "read-only",
         "ended",
         "violations",
     ]);
@@ -83,11 +88,13 @@ fn print(report: &Report, output: &Output) {
             row.error.to_owned(),
             mode(row).to_owned(),
             count(row.runs),
+            count(row.reached),
             count(row.injected),
             count(row.elsewhere),
             count(row.answers.acks),
             count(row.answers.not_written),
             count(row.answers.unknown),
+            count(row.read_only),
             count(row.ended),
             count(row.violations),
         ]);
@@ -123,6 +130,7 @@ fn object(report: &Report) -> Value {
     let row = |row: &Row| {
         json!({
             "call": row.call, "error": row.error, "fails": mode(row), "runs": row.runs,
+            "runs_reached": row.reached, "logs_read_only": row.read_only,
             "calls_failed": row.injected, "calls_failed_elsewhere": row.elsewhere, "ended": row.ended,
             "acks": row.answers.acks, "not_written": row.answers.not_written, "unknown": row.answers.unknown,
             "violations": row.violations,

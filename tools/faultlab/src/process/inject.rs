@@ -44,6 +44,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mkdir", calls: &["mkdir", "mkdirat"], errors: &["EIO", "ENOSPC"] },
 ];
 
+/// Among the calls of a plan: syncs that do nothing.
+pub const LYING: &str = "lying";
+
 /// All that the checker wants to see, with those that exist on some machines only.
 const TRACED: &str = "trace=?open,openat,?openat2,?write,writev,pwrite64,pwritev,?pwritev2,fdatasync,fsync,fallocate,\
                       ftruncate,?rename,renameat,?renameat2,?unlink,unlinkat,?rmdir,?mkdir,mkdirat";
@@ -60,6 +63,10 @@ pub struct Row {
     pub error: &'static str,
     pub for_good: bool,
     pub runs: u64,
+    /// Runs in which a call did fail; the others show nothing.
+    pub reached: u64,
+    /// Logs that took no appends until the next life, for their recovery had failed.
+    pub read_only: u64,
     /// Calls that were made to fail, below the data directory and elsewhere.
     pub injected: u64,
     pub elsewhere: u64,
@@ -160,7 +167,7 @@ pub fn run(
             }
         }
     }
-    if plan.calls.is_empty() {
+    if plan.calls.is_empty() || plan.calls.iter().any(|call| call == LYING) {
         for call in ["fdatasync", "fsync"] {
             lab.lie(call)?;
             tick(&lab.report);
@@ -169,6 +176,9 @@ pub fn run(
     lab.report.elapsed = begun.elapsed();
     Ok(lab.report)
 }
+
+/// How a refusal says that a log could not be recovered and cuts nothing, which only another life changes.
+const READ_ONLY: &str = "open for reading only";
 
 /// How the life of a traced driver ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +192,7 @@ struct Traced {
     text: String,
     answers: Answers,
     ended: bool,
+    read_only: u64,
 }
 
 impl<'a> Lab<'a> {
@@ -232,6 +243,7 @@ impl<'a> Lab<'a> {
         if !running.over {
             std::thread::sleep(Duration::from_millis(400));
         }
+        let mut read_only = 0;
         for log in LOGS {
             let mut last = None;
             for _ in 0..8 {
@@ -243,7 +255,10 @@ impl<'a> Lab<'a> {
                     break;
                 }
             }
-            if goes_on && !running.over && !last.is_some_and(|last| last.acks > 0) {
+            let stopped = !running.over && !last.is_some_and(|last| last.acks > 0);
+            if stopped && running.reason.contains(READ_ONLY) {
+                read_only += 1;
+            } else if stopped && goes_on {
                 let reason = running.reason.clone();
                 session.broken("does not go on", format!("{log}, after one failed call: {reason}"));
             }
@@ -264,7 +279,7 @@ impl<'a> Lab<'a> {
         }
         let text = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        Ok(Traced { text, answers: running.answers, ended: failed })
+        Ok(Traced { text, answers: running.answers, ended: failed, read_only })
     }
 
     /// After the faults: everything is as it was said, and goes on.
@@ -364,6 +379,8 @@ impl<'a> Lab<'a> {
             error,
             for_good,
             runs: 0,
+            reached: 0,
+            read_only: 0,
             injected: 0,
             elsewhere: 0,
             ended: 0,
@@ -385,11 +402,14 @@ impl<'a> Lab<'a> {
             let traced = self.traced(&mut session, &["-e".to_owned(), inject], !for_good, end)?;
             let checked = trace::check(&traced.text, &data);
             checked.violations.iter().for_each(|one| session.broken(one.rule, one.detail.clone()));
+            let before = row.injected;
             for call in trace::parse(&traced.text).iter().filter(|call| call.injected()) {
                 if call.is_inside(&data) { row.injected += 1 } else { row.elsewhere += 1 }
             }
             self.afterwards(&mut session)?;
             row.runs += 1;
+            row.reached += u64::from(row.injected > before);
+            row.read_only += traced.read_only;
             row.ended += u64::from(traced.ended);
             row.answers.add(&traced.answers);
             row.violations += session.wrong.len() as u64;
