@@ -44,6 +44,7 @@ const PUBLISHES_MAX: u64 = 40_000;
 /// More than fits into the files that four logs have in hand.
 const IN_HAND_MAX: u64 = 2_000;
 const RECORD: usize = 50_000;
+const SYNC_EVERY: usize = 4 << 20;
 /// What others leave to the publishes.
 const LEFT: u64 = 32 << 20;
 
@@ -266,6 +267,10 @@ impl Filler {
                     match file.write(&bytes) {
                         Ok(some) if some > 0 => written += some,
                         _ => break,
+                    }
+                    // btrfs counts what is written only when it is on the disk.
+                    if left > 0 && written % SYNC_EVERY < step {
+                        let _ = file.sync_all();
                     }
                 }
                 let _ = file.sync_all();

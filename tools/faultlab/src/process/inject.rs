@@ -255,7 +255,7 @@ impl<'a> Lab<'a> {
                     break;
                 }
             }
-            let stopped = !running.over && !last.is_some_and(|last| last.acks > 0);
+            let stopped = !running.over && last.is_none_or(|last| last.acks == 0);
             if stopped && running.reason.contains(READ_ONLY) {
                 read_only += 1;
             } else if stopped && goes_on {

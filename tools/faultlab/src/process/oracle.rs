@@ -33,6 +33,9 @@ enum State {
     Unknown,
 }
 
+/// A record of a dump: offset, number, length.
+type Seen = (u64, Option<u64>, usize);
+
 #[derive(Clone, Debug)]
 struct Sent {
     len: usize,
@@ -200,7 +203,7 @@ impl Oracle {
             self.broken("dump is not whole", "it does not end in `done`".to_owned());
             return;
         }
-        let mut records: BTreeMap<&str, Vec<(u64, Option<u64>, usize)>> = BTreeMap::new();
+        let mut records: BTreeMap<&str, Vec<Seen>> = BTreeMap::new();
         let mut ends: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for one in shown {
             match one {
@@ -237,13 +240,7 @@ impl Oracle {
         }
     }
 
-    fn log_shown(
-        &mut self,
-        log: &str,
-        head: u64,
-        next: u64,
-        records: &[(u64, Option<u64>, usize)],
-    ) {
+    fn log_shown(&mut self, log: &str, head: u64, next: u64, records: &[Seen]) {
         self.checked += records.len() as u64;
         let mut ledger = self.logs.remove(log).unwrap_or_default();
         let mut wrong = |rule, detail| self.violations.push(Violation { rule, detail });

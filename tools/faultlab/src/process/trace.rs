@@ -336,7 +336,8 @@ impl Disk {
         let file = &self.files[file];
         // The first one: after a sync that failed, another that succeeds proves nothing.
         let next = file.syncs.iter().find(|sync| sync.begin >= written);
-        if !next.is_some_and(|sync| sync.done.is_some_and(|done| done <= now)) {
+        let done = next.and_then(|sync| sync.done);
+        if done.is_none_or(|done| done > now) {
             let what = if next.is_some() {
                 "its sync failed, was injected or is not over"
             } else {
