@@ -42,6 +42,8 @@ impl SegmentSource for Deletes {
 
     fn given_up(&self, _: GivenUp) {}
 
+    fn lost(&self, _: GivenUp) {}
+
     fn give_up(&self, path: &Path, _: Reuse) -> io::Result<GivenUp> {
         OsFileSystem.remove_file(path).map(|()| GivenUp::DELETED)
     }

@@ -64,11 +64,7 @@ impl Shared {
             Err(error) => {
                 // The log is not failed: it waits for a file, and says so to whoever appends.
                 let error = DiskError::new("take a segment file to heal", &self.dir, error);
-                tracing::warn!(log = %self.name, %error, "healing waits");
-                let mut state = self.lock();
-                state.status = Status::Unhealed;
-                state.heal_error = Some(error);
-                return state;
+                return self.wait_to_heal(error);
             }
         };
         let segment = self.healed_segment(&failed, &spare);
@@ -119,15 +115,22 @@ impl Shared {
             let deleted = self.source.give_up(&spare.path, Reuse::Never);
             deleted.into_iter().for_each(|gone| self.source.given_up(gone));
         }
-        let mut state = self.lock();
         if unnamed && (apart || error.is_no_space()) {
-            tracing::warn!(log = %self.name, %error, "healing waits");
-            state.status = Status::Unhealed;
-            state.heal_error = Some(error);
-            return state;
+            return self.wait_to_heal(error);
         }
         let why = format!("healing failed: {error}");
-        self.stop(state, Stopped::Failed(why.into()))
+        self.stop(self.lock(), Stopped::Failed(why.into()))
+    }
+
+    fn wait_to_heal(&self, error: DiskError) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        // Once, and not at every append that tries again.
+        if state.heal_error.is_none() {
+            tracing::warn!(log = %self.name, %error, "healing waits");
+        }
+        state.status = Status::Unhealed;
+        state.heal_error = Some(error);
+        state
     }
 
     /// The segment that goes on from the durable end.

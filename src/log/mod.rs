@@ -36,6 +36,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -158,6 +159,8 @@ pub(crate) struct Shared {
     truncating: Mutex<()>,
     /// For tickets of even and of odd chunks: a commit wakes those that it confirmed, and one of the others.
     committed: [Condvar; 2],
+    /// It was said that truncated files cannot be given up.
+    pub(crate) told_retired: AtomicBool,
     room: Condvar,
     gathered: Condvar,
     readable: Condvar,
@@ -172,6 +175,13 @@ impl Shared {
 
     fn wait<'a>(on: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         on.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of files that it has taken and not begun.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        let state = self.lock();
+        let chunks = state.chunks.iter().filter_map(|chunk| chunk.spare.as_ref());
+        state.reserved.iter().chain(&state.opening).chain(chunks).map(|spare| spare.capacity).sum()
     }
 
     fn schedule_commit(self: &Arc<Self>, state: &mut State) {

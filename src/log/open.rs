@@ -63,6 +63,7 @@ impl Shared {
             state: Mutex::new(state),
             rolling: Mutex::default(),
             truncating: Mutex::default(),
+            told_retired: AtomicBool::new(false),
             committed: [Condvar::new(), Condvar::new()],
             room: Condvar::new(),
             gathered: Condvar::new(),

@@ -16,6 +16,10 @@ use crate::types::{LogId, Offset, SizeClass, WriteClass};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A file is reserved early if at the present rate it is begun within this time.
+const RESERVED_FOR: Duration = Duration::from_secs(10);
 
 /// What stands between a batch and its staging.
 #[derive(Debug)]
@@ -336,6 +340,7 @@ impl Shared {
         let key = Key::new(segment.log, segment.generation, segment.base);
         let out = chunk.buffer.extend(len_in_memory);
         record::encode(out, key, position, &header, new.headers, new.payload);
+        active.begun.get_or_insert((self.clock.elapsed(), position));
         active.staged += len;
         chunk.end = offset.plus(1);
         chunk.record_bytes += len;
@@ -405,7 +410,9 @@ impl Shared {
     fn next_early(&self, state: &State) -> Option<SizeClass> {
         let active = state.active.as_ref()?;
         let full = active.staged >= active.segment.capacity / 4 * 3;
-        let early = full && state.reserved.is_empty();
+        // A slow log would hold a file for hours that others could use: thousands of them, more than all spares.
+        let soon = || active.time_left(self.clock.elapsed()) <= RESERVED_FOR;
+        let early = full && state.reserved.is_empty() && soon();
         early.then(|| self.ladder.next(Some(active.segment.class), 0))
     }
 

@@ -107,6 +107,8 @@ pub(crate) struct Active {
     pub(crate) checkpoint_durable: bool,
     /// Cleared when writing one failed.
     pub(crate) checkpointing: bool,
+    /// When the first record was staged in it in this life, and where that was.
+    pub(crate) begun: Option<(Duration, u64)>,
 }
 
 impl Active {
@@ -120,7 +122,18 @@ impl Active {
             checkpoint: 0,
             checkpoint_durable: false,
             checkpointing: true,
+            begun: None,
         }
+    }
+
+    /// How long the room that is left lasts at the rate at which the file was filled so far; `now` as in `begun`.
+    pub(crate) fn time_left(&self, now: Duration) -> Duration {
+        let Some((since, from)) = self.begun else { return Duration::MAX };
+        let filled = self.staged.saturating_sub(from).max(1);
+        let left = self.segment.capacity.saturating_sub(self.staged);
+        let share = left as f64 / filled as f64;
+        Duration::try_from_secs_f64(now.saturating_sub(since).as_secs_f64() * share)
+            .unwrap_or(Duration::MAX)
     }
 }
 

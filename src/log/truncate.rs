@@ -73,18 +73,27 @@ impl Shared {
             gone.take().into_iter().for_each(|gone| self.source.given_up(gone));
         }
         // An earlier try may have renamed it.
-        if gone.as_ref().is_none_or(|gone| gone.kept.is_some()) {
+        let renamed = gone.as_ref().is_none_or(|gone| gone.kept.is_some());
+        let synced = self.sync_names(renamed);
+        if let Some(file) = gone {
+            match synced {
+                Ok(()) => self.source.given_up(file),
+                Err(_) => self.source.lost(file),
+            }
+        }
+        synced
+    }
+
+    fn sync_names(&self, renamed: bool) -> Result<(), DiskError> {
+        if renamed {
             let spares = self.source.spares_dir();
             // The new name first, or there may be none.
             self.fs.sync_dir(spares).disk("sync", spares)?;
         }
-        self.fs.sync_dir(&self.dir).disk("sync", &self.dir)?;
-        gone.into_iter().for_each(|gone| self.source.given_up(gone));
-        Ok(())
+        self.fs.sync_dir(&self.dir).disk("sync", &self.dir)
     }
 
-    /// `None`: it was not there any more, as an earlier try got as far as this; a sync failed then, and what is among the
-    /// spares waits for the next start.
+    /// `None`: it was not there any more, as an earlier try got as far as this before a sync failed.
     fn take_out(&self, segment: &Segment) -> Result<Option<GivenUp>, DiskError> {
         let failed = segment.is_failed() && !planted::is(Fault::FailedFileReused);
         let reuse = if failed { Reuse::Never } else { Reuse::Allowed };

@@ -154,7 +154,8 @@ impl DataDir {
         if moving.is_empty() {
             return Ok(());
         }
-        sync_below(fs, &self.logs).map_err(|(path, error)| DiskError::new("sync", &path, error))?;
+        sync_below(fs, &self.logs, &|| false)
+            .map_err(|(path, error)| DiskError::new("sync", &path, error))?;
         fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
         for path in moving {
             fs.rename(&path, &path.with_extension("")).disk("rename", &path)?;

@@ -304,8 +304,13 @@ impl Inner {
                 }
                 left = left.saturating_sub(1);
             }
-            if let Err(error) = shared.give_up_retired() {
-                tracing::warn!(log = %log.name(), %error, "truncated files are still there");
+            match shared.give_up_retired() {
+                // Once, and not four times a second for each log.
+                Err(error) if !shared.told_retired.swap(true, Ordering::Relaxed) => {
+                    tracing::warn!(log = %log.name(), %error, "truncated files are still there");
+                }
+                Err(_) => {}
+                Ok(()) => shared.told_retired.store(false, Ordering::Relaxed),
             }
             if left == 0 {
                 self.turn.store(from + at + 1, Ordering::Relaxed);
@@ -494,10 +499,15 @@ impl Node {
         self.inner.files.open_count()
     }
 
-    /// What the node holds and has done, in numbers. Reads memory only.
+    /// What the node holds and has done, in numbers. Reads memory only; looks at each open log.
     #[must_use]
     pub fn stats(&self) -> NodeStats {
-        NodeStats { pools: self.inner.pool.stats(), open_files: self.open_files() }
+        let logs = self.inner.open_logs();
+        NodeStats {
+            pools: self.inner.pool.stats(),
+            reserved_bytes: logs.iter().map(|log| log.shared().reserved_bytes()).sum(),
+            open_files: self.open_files(),
+        }
     }
 
     /// The settings of the spare pool as they are now.
@@ -578,7 +588,7 @@ impl Node {
 
     fn end_threads(&self) {
         self.inner.hub.close();
-        self.inner.pool.ring();
+        self.inner.pool.hurry();
         for thread in self.threads().0.drain(..) {
             // A thread that panicked has reported itself.
             let _ = thread.join();

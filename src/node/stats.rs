@@ -8,6 +8,8 @@ use crate::pool::PoolStats;
 pub struct NodeStats {
     /// The spares, one entry for each data directory in the order in which they were given.
     pub pools: Vec<PoolStats>,
+    /// Bytes of files that logs have taken and not begun yet; they are in no pool and no budget.
+    pub reserved_bytes: u64,
     /// Descriptors held open for segment files.
     pub open_files: usize,
 }

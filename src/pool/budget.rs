@@ -95,7 +95,10 @@ impl Holding {
 
     /// Bytes that count against the budget.
     pub(crate) fn counted_bytes(&self) -> u64 {
-        SizeClass::ALL.iter().map(|&class| self.counted(class) * self.sizes.of(class)).sum()
+        let each = SizeClass::ALL
+            .iter()
+            .map(|&class| self.counted(class).saturating_mul(self.sizes.of(class)));
+        each.fold(0, u64::saturating_add)
     }
 
     /// Tiny files missing from those that are kept back.
@@ -115,10 +118,11 @@ impl Holding {
         let owed: u64 = smaller
             .map(|&smaller| {
                 let missing = self.wanted.of(smaller).saturating_sub(self.counted(smaller));
-                missing * self.sizes.of(smaller)
+                missing.saturating_mul(self.sizes.of(smaller))
             })
-            .sum();
-        self.counted_bytes() + self.sizes.of(class) + owed <= self.budget
+            .fold(0, u64::saturating_add);
+        let needed = self.counted_bytes().saturating_add(self.sizes.of(class)).saturating_add(owed);
+        needed <= self.budget
     }
 
     /// The class of which a file is deleted, as there are more than the budget allows: the largest first.

@@ -34,8 +34,10 @@ pub(super) struct Book {
     pub(super) coming: ByClass<u64>,
     /// Classes that logs have asked for.
     pub(super) in_use: ByClass<bool>,
-    /// Files that wait cannot be stamped in this life: their old names may not be gone for good.
-    pub(super) frozen: bool,
+    /// Of an earlier life, with a log's header still: to be stamped when the logs' directories are synced.
+    pub(super) doubtful: ByClass<Vec<PathBuf>>,
+    /// Nothing is stamped before.
+    pub(super) stamp_at: Duration,
     pub(super) counters: Counters,
 }
 
@@ -47,14 +49,34 @@ impl Book {
             waiting: ByClass::default(),
             coming: ByClass::default(),
             in_use: ByClass::default(),
-            frozen: false,
+            doubtful: ByClass::default(),
+            stamp_at: Duration::ZERO,
             counters: Counters::default(),
         }
     }
 
     fn held(&self, class: SizeClass) -> u64 {
-        let here = self.ready.of(class).len() + self.waiting.of(class).len();
-        here as u64 + self.coming.of(class)
+        let waiting = self.waiting.of(class).len() + self.doubtful.of(class).len();
+        (self.ready.of(class).len() + waiting) as u64 + self.coming.of(class)
+    }
+
+    pub(super) fn has_doubtful(&self) -> bool {
+        SizeClass::ALL.iter().any(|&class| !self.doubtful.of(class).is_empty())
+    }
+
+    /// The names of what an earlier life moved are durable.
+    pub(super) fn settle(&mut self) {
+        for class in SizeClass::ALL {
+            let settled = std::mem::take(self.doubtful.of_mut(class));
+            self.waiting.of_mut(class).extend(settled);
+        }
+    }
+
+    pub(super) fn take_doubtful(&mut self) -> Vec<PathBuf> {
+        SizeClass::ALL
+            .iter()
+            .flat_map(|&class| std::mem::take(self.doubtful.of_mut(class)))
+            .collect()
     }
 }
 
@@ -160,9 +182,6 @@ impl DeviceState {
         if let Some(ready) = book.ready.of_mut(class).pop() {
             return Some(Found::Ready(ready));
         }
-        if book.frozen {
-            return None;
-        }
         let path = book.waiting.of_mut(class).pop_front()?;
         *book.coming.of_mut(class) += 1;
         Some(Found::Waiting(path))
@@ -171,7 +190,8 @@ impl DeviceState {
     /// Takes out a file that is to be deleted, those not stamped yet first.
     pub(super) fn give_away(&mut self, at: usize, class: SizeClass) -> Option<PathBuf> {
         let book = &mut self.books[at];
-        let waiting = book.waiting.of_mut(class).pop_back();
+        let doubtful = book.doubtful.of_mut(class).pop();
+        let waiting = doubtful.or_else(|| book.waiting.of_mut(class).pop_back());
         waiting.or_else(|| {
             let ready = book.ready.of_mut(class);
             // The one that was given back first: its pages have long left the cache.
@@ -180,9 +200,13 @@ impl DeviceState {
     }
 
     /// The next file to be stamped, the smallest first: those that are kept back are among them.
-    pub(super) fn next_waiting(&mut self, at: usize) -> Option<(SizeClass, PathBuf)> {
+    pub(super) fn next_waiting(
+        &mut self,
+        at: usize,
+        now: Duration,
+    ) -> Option<(SizeClass, PathBuf)> {
         let book = &mut self.books[at];
-        if book.frozen {
+        if now < book.stamp_at {
             return None;
         }
         for class in SizeClass::ALL {

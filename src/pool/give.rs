@@ -1,6 +1,7 @@
 //! A log gives a file up.
 
 use super::device::Shelved;
+use super::make::remove;
 use super::shelf::Shelf;
 use super::stamp::{self, Unfit};
 use crate::format::header::Header;
@@ -62,7 +63,7 @@ impl Shelf {
             Ok(header.class)
         });
         self.with(|state| {
-            let keeps = |class| !state.books[self.at].frozen && state.holding(self.at).keeps(class);
+            let keeps = |class| state.holding(self.at).keeps(class);
             let kept = match &fit {
                 Ok(class) => keeps(*class).then_some(*class),
                 Err(_) => None,
@@ -72,7 +73,7 @@ impl Shelf {
                 (_, Some(class)) => *book.coming.of_mut(class) += 1,
                 (Ok(_), None) => book.counters.deleted_over_budget += 1,
                 (Err(Unfit::LastGeneration), None) => book.counters.deleted_last_generation += 1,
-                (Err(Unfit::Unreadable(_)), None) => book.counters.deleted_unfit += 1,
+                (Err(_), None) => book.counters.deleted_unfit += 1,
             }
             kept
         })
@@ -97,5 +98,16 @@ impl Shelf {
             book.waiting.of_mut(class).push_back(path);
         });
         self.bell.ring();
+    }
+
+    /// Deletes a file whose old name may come back: without it there is nothing behind that name but what was there.
+    pub(super) fn delete_lost(&self, file: GivenUp) {
+        let Some((path, class)) = file.kept else { return };
+        remove(&*self.fs, &path);
+        self.with(|state| {
+            let book = &mut state.books[self.at];
+            *book.coming.of_mut(class) -= 1;
+            book.counters.deleted_unfit += 1;
+        });
     }
 }

@@ -6,13 +6,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Syncs every directory below `top`, and `top` itself: all from which a file may have been moved. A log's own directory
-/// has no directory in it that matters.
+/// has no directory in it that matters. `false` if it was told to stop before all were.
 ///
 /// # Errors
 /// The first directory that cannot be listed or synced.
-pub(crate) fn sync_below(fs: &dyn FileSystem, top: &Path) -> Result<(), (PathBuf, io::Error)> {
+pub(crate) fn sync_below(
+    fs: &dyn FileSystem,
+    top: &Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<bool, (PathBuf, io::Error)> {
     let mut folders = vec![top.to_path_buf()];
     while let Some(folder) = folders.pop() {
+        if stop() {
+            return Ok(false);
+        }
         let entries = match fs.list(&folder) {
             // Deleted since it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && folder != top => continue,
@@ -30,5 +37,5 @@ pub(crate) fn sync_below(fs: &dyn FileSystem, top: &Path) -> Result<(), (PathBuf
         let inner = entries.into_iter().filter(is_folder);
         folders.extend(inner.map(|entry| folder.join(entry.name)));
     }
-    Ok(())
+    Ok(true)
 }

@@ -25,11 +25,22 @@ use crate::planted::{self, Fault};
 use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, Want};
 use crate::types::{Generation, SizeClass};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// What became of a file that was to be stamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamped {
+    Ready,
+    /// It cannot serve again, and was deleted.
+    Gone,
+    /// It could not be opened, and is still to be stamped.
+    NotNow,
+}
 
 /// See the top of the file.
 #[derive(Debug)]
@@ -45,8 +56,10 @@ pub(crate) struct Shelf {
     pub(super) bell: Arc<Bell>,
     last: Last,
     next: AtomicU64,
-    /// The directories of the logs are still to be synced, for what an earlier life moved out of them; held while they are.
-    unsynced: Mutex<bool>,
+    /// Held while the directories of the logs are synced for what an earlier life moved out of them.
+    settling: Mutex<()>,
+    /// The node closes: nothing long is begun or gone on with.
+    pub(super) closing: AtomicBool,
     /// Spares that were there at the start.
     found: AtomicU64,
     /// Directories that nothing can be renamed into.
@@ -90,7 +103,8 @@ impl Shelf {
             bell: Arc::clone(bell),
             last: Arc::clone(last),
             next: AtomicU64::new(0),
-            unsynced: Mutex::default(),
+            settling: Mutex::default(),
+            closing: AtomicBool::new(false),
             found: AtomicU64::new(0),
             apart: Mutex::default(),
             making: Mutex::default(),
@@ -108,7 +122,9 @@ impl Shelf {
                 // Not ours, and in nobody's way.
                 (FileKind::Directory, _) => {}
                 (FileKind::File, Some(stem)) => {
-                    next = stem.parse::<u64>().map_or(next, |number| next.max(number + 1));
+                    next = stem
+                        .parse::<u64>()
+                        .map_or(next, |number| next.max(number.saturating_add(1)));
                     match stamp::class_of(&*self.fs, &path, &self.sizes) {
                         Ok(header) => found.push((path, header)),
                         Err(unfit) => self.delete(&path, &unfit),
@@ -117,12 +133,16 @@ impl Shelf {
                 _ if planted::is(Fault::UnfinishedNotRemoved) => {}
                 // It was being made, or is a link, which is removed and not followed. What cannot be removed keeps no node
                 // from starting.
-                _ => remove(&*self.fs, &path),
+                _ => {
+                    if path.extension() != Some(OsStr::new("tmp")) {
+                        tracing::warn!(path = %path.display(), "nobody's: removed from among the spares");
+                    }
+                    remove(&*self.fs, &path);
+                }
             }
         }
         self.next.store(next, Ordering::Relaxed);
         self.found.store(found.len() as u64, Ordering::Relaxed);
-        *lock(&self.unsynced) = !found.is_empty();
         let mut state = self.device.lock();
         let book = &mut state.books[self.at];
         for (path, header) in found {
@@ -130,8 +150,10 @@ impl Shelf {
                 let generation = header.generation;
                 let shelved = Shelved { path, generation, prepared: false };
                 book.ready.of_mut(header.class).push(shelved);
-            } else {
+            } else if header.in_use.is_none() {
                 book.waiting.of_mut(header.class).push_back(path);
+            } else {
+                book.doubtful.of_mut(header.class).push(path);
             }
         }
         Ok(())
@@ -161,7 +183,7 @@ impl Shelf {
             let counters = &mut state.books[self.at].counters;
             match why {
                 Unfit::LastGeneration => counters.deleted_last_generation += 1,
-                Unfit::Unreadable(error) => {
+                Unfit::Unreadable(error) | Unfit::Unopened(error) => {
                     tracing::warn!(path = %path.display(), %error, "a file that cannot serve again is deleted");
                     counters.deleted_unfit += 1;
                 }
@@ -169,32 +191,54 @@ impl Shelf {
         });
     }
 
-    /// Makes sure that no spare of an earlier life has another name that could come back. After a failed sync nothing is
-    /// known, and a second one would prove nothing: what waits then waits for the next start.
-    fn sync_names(&self) -> bool {
-        let mut unsynced = lock(&self.unsynced);
-        if std::mem::take(&mut *unsynced)
-            && !planted::is(Fault::StampedAtStartBeforeNamesAreSynced)
-            && let Err((path, error)) = sync_below(&*self.fs, &self.logs)
-        {
-            tracing::warn!(path = %path.display(), %error, "spares wait for the next start");
-            self.with(|state| state.books[self.at].frozen = true);
+    /// Makes sure that what an earlier life gave up, and did not stamp any more, has no other name that could come back:
+    /// with a spare's header behind it that name would be a hole in a log [R]. Blocks on a sync of each log's directory,
+    /// which may be thousands, so nobody waits for it who need not. Says whether there was something to do.
+    ///
+    /// What has a spare's header needs none of this: it was stamped when its names were durable, or it is one that was being
+    /// taken, and is that again if its name comes back.
+    pub(super) fn settle_doubtful(&self) -> bool {
+        let _one_at_a_time = lock(&self.settling);
+        if self.with(|state| !state.books[self.at].has_doubtful()) {
+            return false;
         }
-        !self.with(|state| state.books[self.at].frozen)
+        let stop = || self.closing.load(Ordering::Relaxed);
+        let synced = if planted::is(Fault::StampedAtStartBeforeNamesAreSynced) {
+            Ok(true)
+        } else {
+            sync_below(&*self.fs, &self.logs, &stop)
+        };
+        match synced {
+            Ok(true) => self.with(|state| state.books[self.at].settle()),
+            Ok(false) => {}
+            Err((path, error)) => {
+                // A second sync would prove nothing. Without the file there is nothing behind the name.
+                tracing::warn!(path = %path.display(), %error, "files that were given up are deleted");
+                for path in self.with(|state| state.books[self.at].take_doubtful()) {
+                    remove(&*self.fs, &path);
+                    self.with(|state| state.books[self.at].counters.deleted_unfit += 1);
+                }
+            }
+        }
+        true
     }
 
-    /// Stamps a file that was counted as coming, and makes it ready. Says whether it is.
-    pub(super) fn stamp(&self, class: SizeClass, path: PathBuf) -> bool {
-        if !self.sync_names() {
+    /// Stamps a file that was counted as coming, and makes it ready.
+    pub(super) fn stamp(&self, class: SizeClass, path: PathBuf) -> Stamped {
+        let now = self.clock.unix_millis();
+        let stamped = stamp::stamp(&*self.fs, &path, &self.sizes, self.last(), now);
+        if let Err(Unfit::Unopened(error)) = &stamped
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            // Descriptors may have run out, which says nothing against the file.
+            tracing::warn!(path = %path.display(), %error, "a file that was given up cannot be opened");
             self.with(|state| {
                 let book = &mut state.books[self.at];
                 *book.coming.of_mut(class) -= 1;
                 book.waiting.of_mut(class).push_back(path);
             });
-            return false;
+            return Stamped::NotNow;
         }
-        let now = self.clock.unix_millis();
-        let stamped = stamp::stamp(&*self.fs, &path, &self.sizes, self.last(), now);
         // Those of an earlier life are the first in their queues.
         let again = self
             .found
@@ -207,13 +251,13 @@ impl Shelf {
                 book.counters.stamped += 1;
                 book.counters.stamped_again += u64::from(again);
                 book.ready.of_mut(now).push(Shelved { path, generation, prepared: false });
-                true
+                Stamped::Ready
             }),
             Err(unfit) => {
                 // After a failed write or sync of it, too: it is never written again.
                 self.delete(&path, &unfit);
                 self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
-                false
+                Stamped::Gone
             }
         }
     }
@@ -266,6 +310,10 @@ impl SegmentSource for Shelf {
 
     fn give_up(&self, path: &Path, reuse: Reuse) -> io::Result<GivenUp> {
         self.take_out(path, reuse)
+    }
+
+    fn lost(&self, file: GivenUp) {
+        self.delete_lost(file);
     }
 
     fn given_up(&self, file: GivenUp) {

@@ -14,6 +14,8 @@ use std::path::Path;
 pub(super) enum Unfit {
     /// It was used as often as it can be.
     LastGeneration,
+    /// It cannot be opened now.
+    Unopened(io::Error),
     /// Its header is not valid, or not that of a file of this directory's sizes, or it cannot be read or written. A
     /// generation is never guessed.
     Unreadable(io::Error),
@@ -77,7 +79,7 @@ pub(super) fn stamp(
     last: Generation,
     now: u64,
 ) -> Result<(SizeClass, Generation), Unfit> {
-    let file = fs.open_write(path)?;
+    let file = fs.open_write(path).map_err(Unfit::Unopened)?;
     let header = header_of(&*file, sizes)?;
     let generation = if planted::is(Fault::StampedWithSameGeneration) {
         header.generation

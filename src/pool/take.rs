@@ -2,7 +2,7 @@
 
 use super::device::{Found, Shelved};
 use super::make::{Making, remove};
-use super::shelf::{Shelf, lock};
+use super::shelf::{Shelf, Stamped, lock};
 use crate::fs::is_no_space;
 use crate::planted::{self, Fault};
 use crate::segment::{SegmentSource, Spare, Want};
@@ -103,7 +103,7 @@ impl Shelf {
             match self.with(|state| state.find(self.at, class, kept_back))? {
                 Found::Ready(shelved) => return self.open_ready(class, shelved, kept_back),
                 Found::Waiting(path) => {
-                    if !self.stamp(class, path) && self.with(|state| state.books[self.at].frozen) {
+                    if self.stamp(class, path) == Stamped::NotNow {
                         return None;
                     }
                 }
@@ -196,6 +196,8 @@ impl Shelf {
         {
             return Ok(spare);
         }
+        // Now it is worth the wait.
+        self.settle_doubtful();
         let there =
             SizeClass::ALL.into_iter().filter(holds).find_map(|class| self.find(class, false));
         if let Some(spare) = there {

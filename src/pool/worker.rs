@@ -1,7 +1,7 @@
 //! What the pool does by itself, off the write path: one thing in one step, so that a simulator can crash between any two.
 
 use super::make::Making;
-use super::shelf::Shelf;
+use super::shelf::{Shelf, Stamped};
 use super::{Step, make};
 use crate::fs::{is_no_space, reserves};
 use crate::planted::{self, Fault};
@@ -16,7 +16,7 @@ const SPACE_EVERY: Duration = Duration::from_secs(1);
 /// Files are made ahead only while this much of the device stays free: below it they would be released again.
 const FREE_FOR_MAKING: Fraction = Fraction::percent(10);
 
-/// When a file that found no room is tried again.
+/// When a file that found no room, or could not be opened, is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// When a probe that failed is tried again.
@@ -29,16 +29,22 @@ impl Shelf {
         if self.probe() {
             return Step::Done;
         }
-        if let Some((class, path)) = self.with(|state| state.next_waiting(self.at)) {
+        if let Some((class, path)) =
+            self.with(|state| state.next_waiting(self.at, self.clock.elapsed()))
+        {
             // Above the budget it would be stamped only to be deleted.
             if self.with(|state| state.holding(self.at).over() == Some(class)) {
                 self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
                 make::remove(&*self.fs, &path);
                 self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
                 self.space_came_back();
-            } else {
-                self.stamp(class, path);
+            } else if self.stamp(class, path) == Stamped::NotNow {
+                let again = self.clock.elapsed() + TRY_AGAIN;
+                self.with(|state| state.books[self.at].stamp_at = again);
             }
+            return Step::Done;
+        }
+        if self.settle_doubtful() {
             return Step::Done;
         }
         if self.trim() {

@@ -22,7 +22,7 @@ use crate::format::{
 };
 use crate::fs::{File, FileSystem};
 use crate::planted::{self, Fault};
-use crate::segment::{Reuse, Step, Walker};
+use crate::segment::{GivenUp, Reuse, Step, Walker};
 use crate::types::{LogId, Offset};
 use std::fmt::Display;
 use std::io;
@@ -121,6 +121,24 @@ fn tidy(
     report: &mut RecoveryReport,
 ) -> Result<(), Arc<str>> {
     let mut given_up = Vec::new();
+    let tidied = move_out(ctx, dir, look, report, &mut given_up);
+    for file in given_up {
+        match tidied {
+            // Only now may the pool write to it.
+            Ok(()) => ctx.source.given_up(file),
+            Err(_) => ctx.source.lost(file),
+        }
+    }
+    tidied
+}
+
+fn move_out(
+    ctx: &Context<'_>,
+    dir: &Path,
+    look: &Look,
+    report: &mut RecoveryReport,
+    given_up: &mut Vec<GivenUp>,
+) -> Result<(), Arc<str>> {
     for trailing in look.trailing.iter().rev() {
         let reuse = match trailing.fate {
             TrailingFate::BackToPool => Reuse::Allowed,
@@ -144,8 +162,6 @@ fn tidy(
             ctx.fs.sync_dir(dir).map_err(|error| failed("sync of", dir, &error))?;
         }
     }
-    // Only now may the pool write to them.
-    given_up.into_iter().for_each(|file| ctx.source.given_up(file));
     Ok(())
 }
 

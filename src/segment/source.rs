@@ -48,8 +48,8 @@ pub enum Reuse {
 }
 
 /// A file that has left its log's directory, but perhaps not durably. Nothing may change in it before both its directories
-/// were synced, so it goes to [`SegmentSource::given_up`] only then. Where one of the syncs failed it is dropped: the next
-/// start takes care of it.
+/// were synced, so it goes to [`SegmentSource::given_up`] only then, and to [`SegmentSource::lost`] where one of the syncs
+/// failed.
 #[derive(Debug)]
 #[must_use = "a file that is given up serves again only when the source is told that its old name is gone for good"]
 pub struct GivenUp {
@@ -92,4 +92,7 @@ pub trait SegmentSource: Debug + Send + Sync {
 
     /// The directory of spares and the one that the file came from were synced.
     fn given_up(&self, file: GivenUp);
+
+    /// One of those syncs failed: the file is deleted.
+    fn lost(&self, file: GivenUp);
 }

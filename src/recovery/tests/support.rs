@@ -80,6 +80,8 @@ impl SegmentSource for Source {
 
     fn given_up(&self, _: GivenUp) {}
 
+    fn lost(&self, _: GivenUp) {}
+
     fn give_up(&self, path: &Path, reuse: Reuse) -> io::Result<GivenUp> {
         match reuse {
             Reuse::Allowed => {
