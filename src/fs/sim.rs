@@ -423,6 +423,13 @@ impl SimFileSystem {
         files.map(|(path, _)| path).collect()
     }
 
+    /// A path that leads to an inode in the cache, for what a [`Chooser`] was asked; none without a name.
+    #[must_use]
+    pub fn path_of(&self, inode: u64) -> Option<PathBuf> {
+        let tree = &hold(&self.machine).disk.tree;
+        tree.paths().into_iter().find_map(|(path, at)| (at == inode).then_some(path))
+    }
+
     /// A hash of all names, lengths and bytes that reads show, and of what is mounted where: to count distinct images.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {

@@ -10,6 +10,8 @@
     reason = "not the engine: a test of it, which ends with a panic where an invariant does not hold"
 )]
 
+pub mod crowd;
+pub mod distinct;
 pub mod mounts;
 pub mod process;
 pub mod sim;

@@ -1,4 +1,5 @@
 //! The commands, one file each: arguments, and what is printed. What they run is in the library.
+pub(crate) mod cases;
 pub(crate) mod driver;
 pub(crate) mod exhaustive;
 pub(crate) mod kill;
@@ -20,6 +21,12 @@ pub(crate) enum Verdict {
     Held,
     /// Something did not; it was printed.
     Broken,
+}
+
+impl Verdict {
+    pub(crate) fn of(held: bool) -> Self {
+        if held { Self::Held } else { Self::Broken }
+    }
 }
 
 /// What a command gives; an error is wrong use, in words for the user.

@@ -13,13 +13,20 @@ pub(crate) struct Output {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     head: Vec<&'static str>,
+    /// Columns of words beside the first.
+    words: &'static [usize],
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// The first column is words, the others are figures.
     pub(crate) fn new(head: &[&'static str]) -> Self {
-        Self { head: head.to_vec(), rows: Vec::new() }
+        Self { head: head.to_vec(), ..Self::default() }
+    }
+
+    /// These columns are words too.
+    pub(crate) fn words(self, words: &'static [usize]) -> Self {
+        Self { words, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -35,7 +42,11 @@ impl Table {
         let widths: Vec<usize> = (0..head.len()).map(width).collect();
         let line = |row: &&Vec<String>| {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                if column == 0 || self.words.contains(&column) {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
             });
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         };
@@ -53,6 +64,15 @@ impl Output {
         if !self.json {
             out(format_args!("{text}"));
         }
+    }
+
+    /// What went wrong: on standard error, with `--json` too.
+    pub(crate) fn wrong(&self, text: impl std::fmt::Display) {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
     }
 
     /// A table for people; nothing with `--json`.

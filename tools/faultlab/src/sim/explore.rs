@@ -6,118 +6,14 @@
 //! crashed again in every kind, and what is left is recovered and checked for good.
 //!
 //! First crashes are always tried at every operation. Where the second ones are too many for a default run, a fixed
-//! share of them is taken, by a seed that is printed. `PLIMSOLL_CRASH_FULL=1` takes all.
+//! share of them is taken, by a seed that is printed; a full run takes all.
 
+use super::aloud::say;
+use super::caught::caught;
+use super::crash::{Crash, Point};
 use super::world::World;
-use plimsoll::fs::sim::{
-    AllPersisted, Count, NothingPersisted, OpKind, Profile, Scripted, Seeded, SimFileSystem,
-};
+use plimsoll::fs::sim::{Count, NothingPersisted, OpKind, Profile, Scripted};
 use std::collections::HashSet;
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::str::FromStr;
-
-/// How the machine goes down.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Crash {
-    /// The process dies; the page cache stays.
-    Death,
-    /// The process dies, and the kernel drops every clean page.
-    Evict,
-    /// The power fails after everything got to the disk.
-    All,
-    /// The power fails and only what was synced is left.
-    Nothing,
-    /// The power fails and this seed says what is left.
-    Seed(u64),
-    /// The power fails and these answers say what is left.
-    Script(Vec<usize>),
-}
-
-impl Crash {
-    pub fn strike(&self, fs: &SimFileSystem) {
-        if std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some() {
-            println!("crash: {self}");
-        }
-        match self {
-            Self::Death => fs.process_death(),
-            Self::Evict => {
-                fs.process_death();
-                fs.evict_all();
-            }
-            Self::All => fs.power_cut(&mut AllPersisted),
-            Self::Nothing => fs.power_cut(&mut NothingPersisted),
-            Self::Seed(seed) => fs.power_cut(&mut Seeded::new(*seed)),
-            Self::Script(script) => fs.power_cut(&mut Scripted::new(script.clone())),
-        }
-    }
-
-    /// Whether the state is the disk alone, so that equal bytes are equal states.
-    fn settles(&self) -> bool {
-        !matches!(self, Self::Death | Self::Evict)
-    }
-}
-
-impl fmt::Display for Crash {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Death => out.write_str("death"),
-            Self::Evict => out.write_str("evict"),
-            Self::All => out.write_str("all"),
-            Self::Nothing => out.write_str("nothing"),
-            Self::Seed(seed) => write!(out, "seed:{seed}"),
-            Self::Script(script) => {
-                let picks: Vec<String> = script.iter().map(usize::to_string).collect();
-                write!(out, "script:{}", picks.join(","))
-            }
-        }
-    }
-}
-
-impl FromStr for Crash {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |error: std::num::ParseIntError| format!("{text}: {error}");
-        Ok(match text.split_once(':') {
-            None if text == "death" => Self::Death,
-            None if text == "evict" => Self::Evict,
-            None if text == "all" => Self::All,
-            None if text == "nothing" => Self::Nothing,
-            Some(("seed", seed)) => Self::Seed(seed.parse().map_err(wrong)?),
-            Some(("script", "")) => Self::Script(Vec::new()),
-            Some(("script", picks)) => {
-                let picks = picks.split(',').map(str::parse).collect::<Result<_, _>>();
-                Self::Script(picks.map_err(wrong)?)
-            }
-            _ => return Err(format!("{text}: no kind of crash")),
-        })
-    }
-}
-
-/// Where a life ends: before the operation with this number, or in it after so many bytes if it is a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    op: u64,
-    bytes: usize,
-}
-
-impl fmt::Display for Point {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}+{}", self.op, self.bytes)
-    }
-}
-
-impl FromStr for Point {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('+').and_then(|(op, bytes)| {
-            Some(Self { op: op.parse().ok()?, bytes: bytes.parse().ok()? })
-        });
-        parts.ok_or_else(|| format!("{text}: expected OP+BYTES"))
-    }
-}
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
@@ -185,17 +81,58 @@ pub struct Stats {
     pub second: usize,
 }
 
+impl Stats {
+    /// In one line.
+    pub fn words(&self, effort: Effort) -> String {
+        let Self { points, exhausted, states, distinct, .. } = self;
+        format!(
+            "{points} first points, {exhausted} with every outcome; second points: {}; {states} states, {distinct} distinct",
+            self.seconds(effort)
+        )
+    }
+
+    /// How many second points were tried; a sample is called one.
+    pub fn seconds(&self, effort: Effort) -> String {
+        let Self { second, second_of, .. } = self;
+        if second < second_of {
+            format!("sampled {second} of {second_of}, seed {}", effort.seed)
+        } else {
+            format!("all {second_of}")
+        }
+    }
+}
+
+/// The end of one life: at a point, or without one, and in which crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub point: Point,
+    /// None if the life itself did not get so far.
+    pub crash: Option<Crash>,
+}
+
+/// A way through a plan: how the script ends, and how the life after it, as far as they are ended at all.
+pub type Ends = Vec<End>;
+
 /// A state that the engine did not survive.
 #[derive(Debug)]
 pub struct Failure {
     pub stats: Stats,
     /// What [`replay`] takes.
-    pub how: String,
+    pub ends: Ends,
     pub what: String,
 }
 
+/// How much is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Every second point, and more outcomes of each power cut.
+    pub full: bool,
+    /// Which ones are taken where not all are.
+    pub seed: u64,
+}
+
+/// Whether tests are to leave nothing out.
 pub fn full() -> bool {
-    #[allow(clippy::disallowed_methods, reason = "not the engine: a test's setting")]
     std::env::var_os("PLIMSOLL_CRASH_FULL").is_some_and(|value| value == "1")
 }
 
@@ -212,24 +149,20 @@ struct Explorer {
 type Outcome = Result<(), Failure>;
 
 /// Runs a check, and turns its panic into a [`Failure`] that can be replayed.
-fn guard<T>(stats: Stats, how: impl Fn() -> String, run: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
-        let what = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Failure { stats, how: how(), what: what.unwrap_or_else(|| "a panic".to_owned()) }
-    })
+fn guard<T>(stats: Stats, ends: impl Fn() -> Ends, run: impl FnOnce() -> T) -> Result<T, Failure> {
+    caught(run).map_err(|what| Failure { stats, ends: ends(), what })
 }
 
 /// Runs `life` on a copy of `from` until `point`.
-fn live(from: &World, point: Option<Point>, life: impl FnOnce(&mut World)) -> World {
+pub fn live(from: &World, point: Option<Point>, life: impl FnOnce(&mut World)) -> World {
     let mut world = from.fork();
+    world.listen();
     if let Some(Point { op, bytes }) = point {
         world.fs.crash_in_write(op, bytes);
     }
     life(&mut world);
     world.abandon();
+    world.say_calls();
     world
 }
 
@@ -252,7 +185,8 @@ fn points(from: &World, life: impl FnOnce(&mut World)) -> Vec<Point> {
     points
 }
 
-fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
+/// What follows the first crash.
+pub fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
     let after = plan.after;
     move |world| {
         world.faulty = false;
@@ -328,15 +262,13 @@ impl Explorer {
 
     fn run(&mut self) -> Outcome {
         let plan = self.plan;
-        let base = (plan.prepare)();
-        base.fs.set_profile(plan.profile);
-        let whole = || format!("{} without a crash", plan.name);
-        let points = guard(self.stats, whole, || points(&base, plan.script))?;
+        let base = guard(self.stats, Ends::new, || begin(&plan))?;
+        let points = guard(self.stats, Ends::new, || points(&base, plan.script))?;
         self.stats.points = points.len();
         let mut images = Vec::new();
         for point in points {
-            let how = || format!("{} {point}", plan.name);
-            let dead = guard(self.stats, how, || live(&base, Some(point), plan.script))?;
+            let ends = || vec![End { point, crash: None }];
+            let dead = guard(self.stats, ends, || live(&base, Some(point), plan.script))?;
             let (kinds, all) =
                 self.kinds(&dead, plan.exhaustive * if self.full { 16 } else { 1 }, plan.seeds);
             self.stats.exhausted += usize::from(all);
@@ -346,32 +278,32 @@ impl Explorer {
                 if self.known(&crash, &image) {
                     continue;
                 }
-                let how = || format!("{} {point} {crash}", plan.name);
+                let first = End { point, crash: Some(crash) };
+                let ends = || vec![first.clone()];
                 let life = second_life(&plan);
-                guard(self.stats, how, || settle(&mut image.fork()))?;
-                let seconds = guard(self.stats, how, || self::points(&image, life))?;
+                guard(self.stats, ends, || settle(&mut image.fork()))?;
+                let seconds = guard(self.stats, ends, || self::points(&image, life))?;
                 self.stats.second_of += seconds.len();
-                images.push((point, crash, image, seconds));
+                images.push((first, image, seconds));
             }
         }
         let wanted = if self.full { usize::MAX } else { plan.second };
         self.share = (wanted as u64).saturating_mul(1 << 32) / (self.stats.second_of as u64).max(1);
-        for (point, crash, image, seconds) in images {
+        for (first, image, seconds) in images {
             for second in seconds {
-                if self.next() >= self.share {
-                    continue;
+                if self.next() < self.share {
+                    self.stats.second += 1;
+                    self.second(&image, &first, second)?;
                 }
-                self.stats.second += 1;
-                self.second(&image, &format!("{} {point} {crash}", plan.name), second)?;
             }
         }
         Ok(())
     }
 
-    fn second(&mut self, image: &World, first: &str, second: Point) -> Outcome {
+    fn second(&mut self, image: &World, first: &End, point: Point) -> Outcome {
         let life = second_life(&self.plan);
-        let how = || format!("{first} {second}");
-        let dead = guard(self.stats, how, || live(image, Some(second), life))?;
+        let ends = |crash| vec![first.clone(), End { point, crash }];
+        let dead = guard(self.stats, || ends(None), || live(image, Some(point), life))?;
         let (kinds, _) = self.kinds(
             &dead,
             if self.full { 64 } else { self.plan.second_exhaustive },
@@ -381,64 +313,53 @@ impl Explorer {
             let mut image = dead.fork();
             crash.strike(&image.fs);
             if !self.known(&crash, &image) {
-                let how = || format!("{first} {second} {crash}");
-                guard(self.stats, how, || settle(&mut image))?;
+                guard(self.stats, || ends(Some(crash.clone())), || settle(&mut image))?;
             }
         }
         Ok(())
     }
 }
 
+/// Where the plan's script begins.
+pub fn begin(plan: &Plan) -> World {
+    let base = (plan.prepare)();
+    base.fs.set_profile(plan.profile);
+    base
+}
+
 /// Tries a plan; gives what was tried, or the first state that the engine did not survive.
-pub fn explore(plan: Plan, seed: u64) -> Result<Stats, Failure> {
+pub fn explore(plan: Plan, effort: Effort) -> Result<Stats, Failure> {
     let mut explorer = Explorer {
         plan,
         stats: Stats::default(),
         seen: HashSet::new(),
-        full: full(),
+        full: effort.full,
         share: 0,
-        random: seed,
+        random: effort.seed,
     };
     explorer.run()?;
     Ok(explorer.stats)
 }
 
-/// Explores a plan that must hold, and prints what was tried.
-pub fn must_hold(plan: Plan) {
-    const SEED: u64 = 7;
-    match explore(plan, SEED) {
-        Ok(stats) => {
-            let Stats { points, exhausted, states, distinct, second_of, second } = stats;
-            let sampled = if second < second_of {
-                format!("sampled {second} of {second_of}, seed {SEED}")
-            } else {
-                format!("all {second_of}")
-            };
-            println!(
-                "{}: {points} first points, {exhausted} with every outcome; second points: {sampled}; \
-                 {states} states, {distinct} distinct",
-                plan.name
-            );
-        }
-        Err(Failure { stats, how, what }) => panic!(
-            "{what}\n  after {} states; replay with PLIMSOLL_CRASH_REPLAY=\"{how}\" (seed {SEED})",
-            stats.states
-        ),
+/// Replays one way through a plan; panics where an invariant does not hold.
+pub fn replay(plan: &Plan, ends: &[End]) {
+    let base = begin(plan);
+    say(format_args!("the script of {}:", plan.name));
+    let mut world = live(&base, ends.first().map(|end| end.point), plan.script);
+    let Some(crash) = ends.first().and_then(|end| end.crash.as_ref()) else { return };
+    crash.strike(&world.fs);
+    if let Some(second) = ends.get(1) {
+        say(format_args!("the life after it:"));
+        world = live(&world, Some(second.point), second_life(plan));
+        let Some(crash) = &second.crash else { return };
+        crash.strike(&world.fs);
+    } else {
+        // Either of the two that the search tries here.
+        let from = world.fork();
+        say(format_args!("the life after it:"));
+        live(&from, None, second_life(plan));
+        say(format_args!("and for good:"));
     }
-}
-
-/// Replays one state: name of the plan, then point, crash, point, crash, as far as they are given.
-pub fn replay(plan: &Plan, how: &[&str]) -> Result<(), String> {
-    let base = (plan.prepare)();
-    base.fs.set_profile(plan.profile);
-    let mut world = live(&base, how.first().map(|point| point.parse()).transpose()?, plan.script);
-    let Some(crash) = how.get(1) else { return Ok(()) };
-    crash.parse::<Crash>()?.strike(&world.fs);
-    if let Some(second) = how.get(2) {
-        world = live(&world, Some(second.parse()?), second_life(plan));
-        let Some(crash) = how.get(3) else { return Ok(()) };
-        crash.parse::<Crash>()?.strike(&world.fs);
-    }
+    world.listen();
     settle(&mut world);
-    Ok(())
 }

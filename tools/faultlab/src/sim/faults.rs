@@ -1,10 +1,11 @@
 //! Lets each call of a script fail in each way, once; then the life goes on, and ends in every kind of crash.
 
-use super::explore::{Crash, Plan};
+use super::caught::caught;
+use super::crash::Crash;
+use super::explore::Plan;
 use super::world::World;
 use plimsoll::error::Stopped;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// What can go wrong at a call of this kind.
 fn ways(kind: OpKind) -> Vec<What> {
@@ -78,8 +79,8 @@ fn crashes() -> [Crash; 6] {
     [Crash::Death, Crash::Evict, Crash::All, Crash::Nothing, Crash::Seed(1), Crash::Seed(2)]
 }
 
-/// Lets every call of the plan's script fail; prints how much was tried.
-pub fn survive(plan: &Plan) {
+/// Lets every call of the plan's script fail; gives how much was tried: calls, faults, states.
+pub fn survive(plan: &Plan) -> (usize, usize, usize) {
     let base = (plan.prepare)();
     let mut trial = base.fork();
     trial.fs.record(true);
@@ -107,14 +108,12 @@ pub fn survive(plan: &Plan) {
             };
             let mut check = |crash: Option<&Crash>, then_on: bool| {
                 states += 1;
-                let result = catch_unwind(AssertUnwindSafe(|| run(crash, then_on)));
-                if let Err(panic) = result {
+                if let Err(violation) = caught(|| run(crash, then_on)) {
                     let (kind, path) = (op.kind, op.path.display());
-                    println!(
-                        "{}: call {} ({kind:?} {path}) with {what:?}, goes on: {then_on}, {crash:?}",
+                    panic!(
+                        "{violation}\n{}: call {} ({kind:?} {path}) with {what:?}, goes on: {then_on}, {crash:?}",
                         plan.name, op.number
                     );
-                    resume_unwind(panic);
                 }
             };
             check(None, true);
@@ -124,7 +123,7 @@ pub fn survive(plan: &Plan) {
             }
         }
     }
-    println!("{}: {} calls, {faults} faults, {states} states", plan.name, trace.len());
+    (trace.len(), faults, states)
 }
 
 macro_rules! survives {
@@ -132,7 +131,8 @@ macro_rules! survives {
         $(
             #[test]
             fn $test() {
-                survive(&super::plan($plan));
+                let (calls, faults, states) = survive(&super::plan($plan));
+                println!("{}: {calls} calls, {faults} faults, {states} states", $plan);
             }
         )*
     };

@@ -1,30 +1,17 @@
 //! Random lives of a node: several logs, faults and crashes in any of them, and the oracle after each.
 //!
-//! `PLIMSOLL_CRASH_SEED` is the first seed, `PLIMSOLL_CRASH_NODES` says how many are tried.
+//! Everything follows from a seed, and each action from a number of its own, so that one can be left out without changing
+//! the others: see [`Run`].
 
-use super::explore::{Crash, full};
+use super::aloud::say;
+use super::crash::Crash;
 use super::faults::goes_on;
+use super::random::Random;
 use super::world::{SIZES, Staged, World};
-use plimsoll::fs::sim::{Fault, Names, OpKind, Profile, Reached, Sectors, What};
+use plimsoll::fs::sim::{Fault, Names, OpKind, Profile, Reached, Sectors, SimFileSystem, What};
 use plimsoll::{PoolOptions, WriteClass};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-/// The same numbers for the same seed (SplitMix64, Steele, Lea and Flood).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
-    }
-}
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 const LOGS: [&str; 4] = ["a", "b", "deep/c", "deep/d"];
 const LENS: [usize; 9] = [64, 100, 512, 512, 513, 1024, 2048, 3000, 4096];
@@ -157,9 +144,48 @@ fn crash(random: &mut Random) -> Crash {
     }
 }
 
-/// A run of lives; gives how many there were.
-fn live(seed: u64) -> u64 {
-    let mut random = Random(seed);
+/// A run of lives: all that a seed says, but for what is left out or replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    pub seed: u64,
+    /// Only so many lives, none where the seed says it.
+    pub lives: Option<u64>,
+    /// Lives left out, with the crashes that end them.
+    pub without_lives: BTreeSet<u64>,
+    /// Actions left out, by life and number in it.
+    pub without_actions: BTreeSet<(u64, u64)>,
+    /// Lives that do not end in the middle of an operation.
+    pub undoomed: BTreeSet<u64>,
+    /// How lives end, where it is not as the seed says.
+    pub crashes: BTreeMap<u64, Crash>,
+}
+
+impl Run {
+    pub fn of(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+}
+
+/// What was met on the way, also where it ended early.
+#[derive(Clone, Debug, Default)]
+pub struct Met {
+    pub lives: u64,
+    pub crashes: u64,
+    /// Comparisons of what the engine shows with what must hold.
+    pub checks: u64,
+    /// Hashes of what the crashes left.
+    pub images: Vec<u64>,
+    /// With nothing broken any more, every log went on and the spares were within their budget.
+    pub calm: bool,
+    /// A hash of every choice, where it was asked for: each call with number, kind, path, place and length, what was drawn,
+    /// and what each crash left.
+    pub choices: Option<u64>,
+    /// How many actions each life had, by its number.
+    pub actions: BTreeMap<u64, u64>,
+}
+
+/// What a run is made of, beside its lives.
+fn begin(random: &mut Random, seed: u64) -> (World, u64) {
     let mut world = World::new(seed, SIZES);
     world.fs.set_profile(Profile {
         sectors: random.one_of(&[
@@ -171,39 +197,93 @@ fn live(seed: u64) -> u64 {
         names: random.one_of(&[Names::Subset, Names::Subset, Names::Prefix]),
     });
     if random.below(2) == 0 {
-        world.options.pool = pool(&mut random);
+        world.options.pool = pool(random);
     }
     if random.below(3) == 0 {
         world = world.with_last_generation(random.one_of(&[1, 3]));
     }
-    let lives = 3 + random.below(8);
-    for _ in 0..lives {
-        world.faulty = false;
-        let doomed = random.below(4) != 0;
-        if doomed {
-            let within = random.one_of(&[40, 200, 800]);
-            let op = world.fs.ops() + random.below(within);
-            let bytes = random.one_of(&[0, 0, 512, 1000, 2600]);
-            world.fs.crash_in_write(op, bytes);
-        }
-        // Recovery needs no space; what comes after it may.
-        world.recover();
-        world.faulty |= world.full();
-        let mut staged = Vec::new();
-        for _ in 0..random.below(30) {
-            act(&mut world, &mut random, &mut staged);
-        }
-        if !doomed && random.below(2) == 0 {
-            world.mend();
-            world.close();
-        }
-        for staged in staged {
-            world.settle(staged);
-        }
-        world.abandon();
-        world.fs.clear_faults();
-        crash(&mut random).strike(&world.fs);
+    (world, 3 + random.below(8))
+}
+
+/// One life up to its crash; gives that.
+fn live(world: &mut World, run: &Run, number: u64, note: &mut Note<'_>) -> Crash {
+    let mut random = Random::of(&[run.seed, number]);
+    world.faulty = false;
+    let doomed = random.below(4) != 0;
+    let within = random.one_of(&[40, 200, 800]);
+    let (op, bytes) = (random.below(within), random.one_of(&[0, 0, 512, 1000, 2600]));
+    let (actions, closes) = (random.below(30), random.below(2) == 0);
+    let crash = crash(&mut random);
+    if doomed && !run.undoomed.contains(&number) {
+        world.fs.crash_in_write(world.fs.ops() + op, bytes);
     }
+    // Recovery needs no space; what comes after it may.
+    world.recover();
+    world.faulty |= world.full();
+    note.met.actions.insert(number, actions);
+    let mut staged = Vec::new();
+    for action in 0..actions {
+        if world.dead() {
+            break;
+        }
+        if !run.without_actions.contains(&(number, action)) {
+            let mut random = Random::of(&[run.seed, number, action]);
+            act(world, &mut random, &mut staged);
+            random.0.hash(&mut note.choices);
+        }
+    }
+    if !doomed && closes {
+        world.mend();
+        world.close();
+    }
+    for staged in staged {
+        world.settle(staged);
+    }
+    world.abandon();
+    world.fs.clear_faults();
+    world.say_calls();
+    run.crashes.get(&number).cloned().unwrap_or(crash)
+}
+
+fn strike(world: &mut World, crash: &Crash, note: &mut Note<'_>) {
+    if note.hashes {
+        for op in world.fs.trace() {
+            (op.number, op.kind, op.path, op.to, op.position, op.len).hash(&mut note.choices);
+        }
+        world.fs.record(true);
+        for answer in crash.strike_noting(&world.fs) {
+            (answer.options, answer.picked).hash(&mut note.choices);
+        }
+    } else {
+        crash.strike(&world.fs);
+        world.listen();
+    }
+    note.met.crashes += 1;
+    note.met.images.push(world.fs.fingerprint());
+}
+
+struct Note<'a> {
+    met: &'a mut Met,
+    hashes: bool,
+    choices: DefaultHasher,
+}
+
+/// Runs the lives; panics where an invariant does not hold. `hashes` asks for [`Met::choices`], which takes time.
+pub fn run(run: &Run, hashes: bool, met: &mut Met) {
+    let (mut world, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
+    let mut note = Note { met, hashes, choices: DefaultHasher::new() };
+    if hashes {
+        world.fs.record(true);
+    }
+    world.listen();
+    for number in (0..run.lives.unwrap_or(lives)).filter(|at| !run.without_lives.contains(at)) {
+        say(format_args!("life {number}:"));
+        note.met.lives += 1;
+        let crash = live(&mut world, run, number, &mut note);
+        strike(&mut world, &crash, &mut note);
+        note.met.checks += std::mem::take(&mut world.checks);
+    }
+    say(format_args!("nothing is broken any more:"));
     world.faulty = false;
     world.recover();
     world.mend();
@@ -213,28 +293,89 @@ fn live(seed: u64) -> u64 {
     world.close();
     world.recover();
     world.check_budget();
-    lives
+    note.met.checks += world.checks;
+    note.met.calm = true;
+    if hashes {
+        for op in world.fs.trace() {
+            (op.number, op.kind, op.path, op.to, op.position, op.len).hash(&mut note.choices);
+        }
+        note.met.choices = Some(note.choices.finish());
+    }
+}
+
+/// The crash that ends life `last`, and the machine just before it; none if that life is left out.
+pub fn before_crash(run: &Run, last: u64) -> Option<(Crash, SimFileSystem)> {
+    let (mut world, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
+    let mut met = Met::default();
+    let mut note = Note { met: &mut met, hashes: false, choices: DefaultHasher::new() };
+    for number in (0..run.lives.unwrap_or(lives)).filter(|at| !run.without_lives.contains(at)) {
+        let crash = live(&mut world, run, number, &mut note);
+        if number == last {
+            return Some((crash, world.fs.fork()));
+        }
+        crash.strike(&world.fs);
+    }
+    None
+}
+
+/// Runs a seed twice and compares every choice: without that nothing could be replayed.
+pub fn same_twice(seed: u64) -> Result<(), String> {
+    let choices = || {
+        let mut met = Met::default();
+        run(&Run::of(seed), true, &mut met);
+        met.choices
+    };
+    let (first, second) = (choices(), choices());
+    if first == second {
+        Ok(())
+    } else {
+        Err(format!("seed {seed} gives one run and then another: {first:x?}, {second:x?}"))
+    }
 }
 
 #[test]
 fn i6_random_lives_keep_every_invariant() {
-    let setting = |name| std::env::var(name).ok().map(|value| value.parse().expect("a number"));
-    let seed: Option<u64> = setting("PLIMSOLL_CRASH_SEED");
-    let count = setting("PLIMSOLL_CRASH_NODES").unwrap_or(match seed {
-        Some(_) => 1,
-        None if full() => 20_000,
-        None => 1_500,
-    });
-    let first = seed.unwrap_or(1);
-    let mut lives = 0;
-    for seed in first..first + count {
-        match catch_unwind(AssertUnwindSafe(|| live(seed))) {
-            Ok(lived) => lives += lived,
-            Err(panic) => {
-                println!("replay with PLIMSOLL_CRASH_SEED={seed}");
-                resume_unwind(panic);
-            }
+    // What once failed comes before anything random.
+    super::case::replay_all();
+    let count = if super::explore::full() { 20_000 } else { 1_500 };
+    let mut met = Met::default();
+    for seed in 1..=count {
+        met.images.clear();
+        if let Err(what) = super::caught::caught(|| run(&Run::of(seed), false, &mut met)) {
+            panic!("{}", super::case::of_lives(seed, None, &met, &what));
         }
     }
-    println!("{lives} random lives of {count} nodes, seeds from {first}");
+    println!("{} random lives of {count} nodes, {} checks", met.lives, met.checks);
+}
+
+#[test]
+fn a_seed_gives_the_same_run_every_time() {
+    for seed in 1..=100 {
+        same_twice(seed).unwrap();
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn random_lives_that_fail_become_small_and_replay() {
+    use super::case::{Case, What, of_lives};
+    use plimsoll::planted::{Fault, with};
+    let fault = Fault::ConfirmedBeforeSync;
+    let failed = (1..500).find_map(|seed| {
+        let mut met = Met::default();
+        let go = || with(fault, || run(&Run::of(seed), false, &mut met));
+        let what = super::caught::caught(go).err()?;
+        Some((seed, met, what))
+    });
+    let (seed, met, what) = failed.expect("one of them notices");
+    let actions: u64 = met.actions.values().sum();
+    let case = of_lives(seed, Some(fault), &met, &what);
+    let case: Case = case.to_string().parse().unwrap();
+    assert_eq!(case.holds(), Ok(()));
+    let What::Lives(run) = &case.what else { panic!("{case}") };
+    let left = met.actions.iter().filter(|(life, _)| !run.without_lives.contains(life));
+    let left: u64 = left.map(|(_, actions)| actions).sum();
+    let without = run.without_actions.len() as u64;
+    assert!(left - without < actions / 4, "{left} - {without} of {actions}:\n{case}");
+    assert_eq!(Case { planted: None, ..case }.holds(), Ok(()));
 }

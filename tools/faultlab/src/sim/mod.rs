@@ -1,30 +1,56 @@
 //! Crashes at every operation of the simulated file system, and checks of what is left against an oracle.
 //!
-//! `PLIMSOLL_CRASH_FULL=1` tries every second crash too; a failing state is printed with what replays it.
+//! What must hold is said by panics: [`caught`] turns one into a violation, and [`case`] into a file that replays it.
+pub mod aloud;
+pub mod case;
+pub mod caught;
 pub mod checks;
 pub mod constructed;
+pub mod crash;
 pub mod explore;
 pub mod faults;
 pub mod lives;
 pub mod oracle;
 pub mod planted;
 pub mod pool;
+pub mod random;
 pub mod reuse;
 pub mod rules;
 pub mod scripts;
+pub mod shrink;
 pub mod spares;
 pub mod world;
 
-use explore::{Plan, must_hold};
+use explore::Plan;
 
 /// Every plan.
 pub fn all() -> impl Iterator<Item = &'static Plan> {
     scripts::PLANS.iter().chain(pool::PLANS)
 }
 
-/// The plan of this name.
+/// The plan of this name, if there is one.
+pub fn find(name: &str) -> Option<Plan> {
+    all().find(|plan| plan.name == name).copied()
+}
+
+/// The plan of this name; panics if there is none.
 pub fn plan(name: &str) -> Plan {
-    *all().find(|plan| plan.name == name).unwrap_or_else(|| panic!("no plan {name}"))
+    find(name).unwrap_or_else(|| panic!("no plan {name}"))
+}
+
+/// Explores a plan that must hold, and prints what was tried. `PLIMSOLL_CRASH_FULL=1` leaves nothing out.
+#[cfg(test)]
+fn must_hold(plan: Plan) {
+    let effort = explore::Effort { full: explore::full(), seed: 7 };
+    match explore::explore(plan, effort) {
+        Ok(stats) => println!("{}: {}", plan.name, stats.words(effort)),
+        Err(failure) => panic!(
+            "{}\nafter {} states; in a file, for `faultlab replay`:\n{}",
+            failure.what,
+            failure.stats.states,
+            case::of_plan(plan.name, None, &failure)
+        ),
+    }
 }
 
 macro_rules! plans {
@@ -80,6 +106,7 @@ plans! {
     heal_in_place
     heal_at_open
     heal_waits
+    heal_on_a_full_disk
     short_write
     append_over_a_torn_record
     recovery_that_zeroes
@@ -105,13 +132,4 @@ plans! {
     pool_no_generation_left
     pool_released
     pool_heal_into_reused
-}
-
-/// Replays what a failing test printed.
-#[test]
-fn replay() {
-    let Ok(how) = std::env::var("PLIMSOLL_CRASH_REPLAY") else { return };
-    let words: Vec<&str> = how.split_whitespace().collect();
-    let (name, rest) = words.split_first().expect("the name of a plan");
-    explore::replay(&plan(name), rest).expect("a point and a crash");
 }

@@ -1,63 +1,160 @@
 //! Does it catch anything? Each rule of the engine is taken out in turn, and the script that needs the rule must fail;
 //! without the fault the same script passes, which is that plan's own test.
 
+use super::case::{Case, What};
+use super::caught::{caught, first_line};
 use super::checks;
-use super::explore::{Failure, explore};
-use super::plan;
-use super::{reuse, rules};
+use super::explore::{Effort, explore};
+use super::{plan, reuse, rules};
 use plimsoll::planted::{self, Fault};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-enum By {
+/// Whether this build can switch a fault on.
+pub const CAN_PLANT: bool = cfg!(debug_assertions);
+
+/// What must catch a fault.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
     /// A plan, all its crashes included.
     Plan(&'static str),
     /// A check that needs no crash.
     Check(&'static str, fn()),
 }
 
-/// Runs the script with the fault; says by what it was caught and after how many states.
-fn caught(fault: Fault, by: &By) -> Option<(&'static str, usize, String)> {
-    match *by {
-        By::Plan(name) => {
-            let failure = planted::with(fault, || explore(plan(name), 7)).err()?;
-            let Failure { stats, what, .. } = failure;
-            Some((name, stats.states, what))
+impl By {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Plan(name) | Self::Check(name, _) => name,
         }
-        By::Check(name, check) => {
-            check();
-            let panic = catch_unwind(AssertUnwindSafe(|| planted::with(fault, check))).err()?;
-            let what = panic.downcast_ref::<String>().cloned();
-            Some((name, 1, what.unwrap_or_default()))
+    }
+
+    /// In one word.
+    pub fn layer(&self) -> &'static str {
+        match self {
+            Self::Plan(_) => "plan",
+            Self::Check(..) => "check",
+        }
+    }
+
+    /// Without a fault nothing trips; else gives the violation.
+    pub fn clean(&self, effort: Effort) -> Result<(), String> {
+        match *self {
+            Self::Plan(name) => {
+                explore(plan(name), effort).map(drop).map_err(|failure| failure.what)
+            }
+            Self::Check(_, check) => caught(check),
         }
     }
 }
 
-fn must_be_caught(fault: Fault, by: &By) {
-    let Some((script, states, what)) = caught(fault, by) else {
+/// A fault, and what must catch it.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub fault: Fault,
+    pub by: By,
+}
+
+/// How a fault was caught.
+#[derive(Debug)]
+pub struct Caught {
+    /// States until then.
+    pub states: usize,
+    /// The violation.
+    pub what: String,
+    /// Where it was seen, not made smaller.
+    pub case: Case,
+}
+
+impl Known {
+    /// Runs the script with the fault; none if it was not caught.
+    pub fn run(&self, effort: Effort) -> Option<Caught> {
+        let fault = self.fault;
+        let (states, what, case) = match self.by {
+            By::Plan(name) => {
+                let failure = planted::with(fault, || explore(plan(name), effort)).err()?;
+                let case = What::Plan(name.to_owned(), failure.ends);
+                (failure.stats.states, failure.what, case)
+            }
+            By::Check(name, check) => {
+                let what = caught(|| planted::with(fault, check)).err()?;
+                (1, what, What::Check(name.to_owned()))
+            }
+        };
+        let was = first_line(&what);
+        Some(Caught { states, what, case: Case { what: case, planted: Some(fault), was } })
+    }
+}
+
+/// Runs it with a fault switched on, or with none.
+pub fn under<T>(fault: Option<Fault>, run: impl FnOnce() -> T) -> T {
+    match fault {
+        Some(fault) => planted::with(fault, run),
+        None => run(),
+    }
+}
+
+/// The check of this name.
+pub fn check(name: &str) -> Option<fn()> {
+    KNOWN.iter().find_map(|known| match known.by {
+        By::Check(own, check) if own == name => Some(check),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+fn must_be_caught(known: &Known) {
+    const EFFORT: Effort = Effort { full: false, seed: 7 };
+    let Known { fault, by } = known;
+    if let By::Check(..) = by {
+        by.clean(EFFORT).unwrap();
+    }
+    let Some(Caught { states, what, .. }) = known.run(EFFORT) else {
         panic!("{fault:?} was not caught");
     };
-    let what = what.lines().next().unwrap_or_default();
-    let what: String = what.chars().take(90).collect();
-    println!("| {:<34} | {script:<28} | {states:>6} | {what}", format!("{fault:?}"));
+    let what: String = first_line(&what).chars().take(90).collect();
+    println!("| {:<34} | {:<28} | {states:>6} | {what}", format!("{fault:?}"), by.name());
 }
 
 macro_rules! planted {
     ($($test:ident: $fault:ident, $by:expr;)*) => {
-        $(
-            #[test]
-            fn $test() {
-                must_be_caught(Fault::$fault, &$by);
-            }
-        )*
+        /// Every planted fault, some of them twice.
+        pub const KNOWN: &[Known] = &[$(Known { fault: Fault::$fault, by: $by }),*];
 
-        #[test]
-        fn every_planted_fault_has_a_test() {
-            let tried = [$(Fault::$fault),*];
-            for fault in Fault::ALL {
-                assert!(tried.contains(fault), "{fault:?} has no test");
-            }
+        #[cfg(test)]
+        mod each {
+            use super::*;
+
+            $(
+                #[test]
+                fn $test() {
+                    must_be_caught(&Known { fault: Fault::$fault, by: $by });
+                }
+            )*
         }
     };
+}
+
+#[test]
+fn every_planted_fault_has_a_test() {
+    for fault in Fault::ALL {
+        assert!(KNOWN.iter().any(|known| known.fault == *fault), "{fault:?} has no test");
+    }
+}
+
+/// A case is worth nothing if it does not bring the violation about again.
+#[test]
+fn the_case_of_a_planted_fault_is_small_and_replays() {
+    let known = Known { fault: Fault::ConfirmedBeforeSync, by: By::Plan("append_single") };
+    let failure = planted::with(known.fault, || {
+        explore(plan("append_single"), Effort { full: false, seed: 7 }).unwrap_err()
+    });
+    let case = super::case::of_plan("append_single", Some(known.fault), &failure);
+    let case: Case = case.to_string().parse().unwrap();
+    assert_eq!(case.holds(), Ok(()));
+    assert!(case.was.starts_with("I8: "), "{}", case.was);
+    let What::Plan(_, ends) = &case.what else { panic!("{case}") };
+    assert!(ends.len() == 1, "{case}");
+    // The clean engine holds there.
+    assert_eq!(Case { planted: None, ..case }.holds(), Ok(()));
 }
 
 planted! {

@@ -1,6 +1,7 @@
 //! Plans for the spare pool: files that logs give up, that are stamped and taken again, made ahead and kept back.
 
-use super::explore::{Crash, Plan};
+use super::crash::Crash;
+use super::explore::Plan;
 use super::scripts::{empty, failed_sync};
 use super::spares::{records_in, space};
 use super::world::only_reuse;

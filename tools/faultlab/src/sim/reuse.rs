@@ -1,9 +1,12 @@
 //! Files that serve again: what an earlier use left in them is never taken for records, and nothing leaks.
+#![allow(non_snake_case, reason = "cases are named by their numbers")]
 
+use super::aloud::say;
+use super::caught::caught;
 use super::constructed::segment;
-use super::explore::{Crash, full};
-use super::lives::Random;
+use super::crash::Crash;
 use super::pool::{a_small_spare, moved_in_the_cache, reusing, torn_take};
+use super::random::Random;
 use super::scripts::empty;
 use super::spares::{end_of, record_at, records_in};
 use super::world::{SIZES, World};
@@ -12,7 +15,6 @@ use plimsoll::format::record::{self, RecordHeader};
 use plimsoll::format::{Key, RECORDS_POSITION};
 use plimsoll::fs::sim::OpKind;
 use plimsoll::types::{Generation, LogId, Offset};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 /// A spare of which a crash left the header of its generation durable, with records of that generation behind it: the
@@ -128,11 +130,6 @@ pub fn records_of_its_own_generation() {
     }
 }
 
-#[test]
-fn i2_a_spare_with_records_of_its_own_generation_is_stamped_again() {
-    records_of_its_own_generation();
-}
-
 /// Dies at each operation of `life` with the cache kept; a second life confirms a record in whatever file that led to;
 /// then the power fails, and the record must be there.
 fn confirmed_over_the_cache(from: &World, life: fn(&mut World), log: &str) {
@@ -161,8 +158,7 @@ fn confirmed_over_the_cache(from: &World, life: fn(&mut World), log: &str) {
 }
 
 /// The renames of a first life, into a log and out of one, had only reached the cache when it died.
-#[test]
-fn i1_a_record_confirmed_in_a_file_whose_rename_was_only_in_the_cache_is_still_there() {
+pub fn renames_that_were_only_in_the_cache() {
     let take = |world: &mut World| {
         world.start();
         world.work();
@@ -302,46 +298,41 @@ fn rounds(count: u64, last: u16) -> Met {
         let (mut random, mut len) = (Random(seed), 0);
         for number in 0..20 {
             let round = || round(&mut world, &mut random, number, &mut len, &mut met);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(round)) {
-                println!("machine {seed}, round {number}, last generation {last}");
-                resume_unwind(panic);
+            if let Err(what) = caught(round) {
+                panic!("{what}\nmachine {seed}, round {number}, last generation {last}");
             }
         }
         world.close();
     }
-    println!("case_D1: {count} rounds, last generation {last}: {met:?}");
+    say(format_args!("case_D1: {count} rounds, last generation {last}: {met:?}"));
     met
 }
 
-const ROUNDS: u64 = 1_000;
-
-/// For planted faults.
+/// Few, for planted faults.
 pub fn some_rounds() {
     rounds(200, u16::MAX);
 }
 
-#[test]
-fn case_D1_leftovers_of_an_earlier_use_are_never_accepted() {
-    let met = rounds(if full() { 20 * ROUNDS } else { ROUNDS }, u16::MAX);
-    assert!(met.exact > ROUNDS / 5 && met.own > ROUNDS / 20, "{met:?}");
+/// Many, and enough of them meet what they are for.
+pub fn case_D1(count: u64) {
+    let met = rounds(count, u16::MAX);
+    assert!(met.exact > count / 5 && met.own > count / 20, "{met:?}");
     assert_eq!(met.deleted, 0);
 }
 
 /// With a generation of two bits a file serves three times and is deleted.
-#[test]
-fn case_D1_with_a_generation_of_two_bits() {
-    let met = rounds(if full() { 20 * ROUNDS } else { ROUNDS }, 3);
-    assert!(met.exact > ROUNDS / 5 && met.own > ROUNDS / 20 && met.deleted > 0, "{met:?}");
+pub fn case_D1_two_bits(count: u64) {
+    let met = rounds(count, 3);
+    assert!(met.exact > count / 5 && met.own > count / 20 && met.deleted > 0, "{met:?}");
 }
 
 /// With one bit it serves once, so that nothing is left over from anyone.
-#[test]
-fn case_D1_with_a_generation_of_one_bit() {
-    let met = rounds(if full() { 20 * ROUNDS } else { ROUNDS }, 1);
-    assert!(met.reused == 0 && met.exact == 0 && met.deleted > ROUNDS, "{met:?}");
+pub fn case_D1_one_bit(count: u64) {
+    let met = rounds(count, 1);
+    assert!(met.reused == 0 && met.exact == 0 && met.deleted > count, "{met:?}");
 }
 
-/// The most that is among the spares of [`case_D2_two_hundred_starts_that_are_killed_leak_nothing`]: the budget, what is
+/// The most that is among the spares of [`case_D2`]: the budget, what is
 /// kept back, one file that the worker makes, and the two that a batch may begin.
 const BOUND: u64 = BUDGET + KEPT_BACK + SIZES.main + 2 * SIZES.main;
 const BUDGET: u64 = 2 * SIZES.main;
@@ -358,8 +349,8 @@ fn on_disk(world: &World) -> (u64, usize) {
     (spares, files.iter().filter(|path| path.starts_with("/data/logs")).count())
 }
 
-#[test]
-fn case_D2_two_hundred_starts_that_are_killed_leak_nothing() {
+/// Two hundred starts that are killed leak nothing.
+pub fn case_D2() {
     let mut options = super::world::options();
     (options.pool.budget_cap, options.pool.kept_back) = (BUDGET, KEPT_BACK);
     options.pool.prepared = 2;
@@ -414,5 +405,44 @@ fn case_D2_two_hundred_starts_that_are_killed_leak_nothing() {
     assert!(pool.bytes <= BUDGET && spares <= BUDGET + KEPT_BACK + 2 * SIZES.main);
     assert!(world.check_generations() > 0 || spares > pool.bytes + KEPT_BACK);
     world.close();
-    println!("case_D2: at most {most} bytes of spares, {files_most} files of logs; bound {BOUND}");
+    say(format_args!(
+        "case_D2: at most {most} bytes of spares, {files_most} files of logs; bound {BOUND}"
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    fn rounds() -> u64 {
+        if crate::sim::explore::full() { 20_000 } else { 1_000 }
+    }
+
+    #[test]
+    fn i2_a_spare_with_records_of_its_own_generation_is_stamped_again() {
+        super::records_of_its_own_generation();
+    }
+
+    #[test]
+    fn i1_a_record_confirmed_in_a_file_whose_rename_was_only_in_the_cache_is_still_there() {
+        super::renames_that_were_only_in_the_cache();
+    }
+
+    #[test]
+    fn case_D1_leftovers_of_an_earlier_use_are_never_accepted() {
+        super::case_D1(rounds());
+    }
+
+    #[test]
+    fn case_D1_with_a_generation_of_two_bits() {
+        super::case_D1_two_bits(rounds());
+    }
+
+    #[test]
+    fn case_D1_with_a_generation_of_one_bit() {
+        super::case_D1_one_bit(rounds());
+    }
+
+    #[test]
+    fn case_D2_two_hundred_starts_that_are_killed_leak_nothing() {
+        super::case_D2();
+    }
 }

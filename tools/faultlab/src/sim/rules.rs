@@ -1,7 +1,7 @@
 //! Rules of the spare pool that show without a crash.
 
 use super::constructed::segment;
-use super::explore::Crash;
+use super::crash::Crash;
 use super::pool::{full_disk, reusing, three_files};
 use super::scripts::{empty, failed_sync};
 use super::world::SIZES;
@@ -123,8 +123,7 @@ pub fn a_file_has_its_space_before_a_record_is_staged() {
 }
 
 /// Spares that cannot get their name: the worker gives up for a while, and does not make and delete files for ever.
-#[test]
-fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
+pub fn a_spare_that_cannot_be_named() {
     let mut world = empty().with_pool(super::world::options());
     world.start();
     world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::EIO)).on("spares/").forever());
@@ -141,8 +140,7 @@ fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
 }
 
 /// The same where a publish has to fill what is kept back first: it is refused, and does not try for ever.
-#[test]
-fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
+pub fn a_publish_that_finds_no_name_for_a_spare() {
     let mut world = full_disk();
     world.start();
     world.open("a");
@@ -158,8 +156,7 @@ fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
 
 /// On a full disk a log heals into a file that is kept back, so that acknowledgements go on; and also in the life after,
 /// where it must be stamped first.
-#[test]
-fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
+pub fn healing_into_a_file_that_is_kept_back() {
     for crash in [Crash::Death, Crash::Evict, Crash::All, Crash::Nothing] {
         let mut world = full_disk();
         world.start();
@@ -179,6 +176,21 @@ fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
         assert!(world.append_as(WriteClass::Acknowledge, "a", &[512]));
         world.read("a");
     }
+}
+
+#[test]
+fn a_spare_that_cannot_be_named_is_not_made_again_at_once() {
+    a_spare_that_cannot_be_named();
+}
+
+#[test]
+fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
+    a_publish_that_finds_no_name_for_a_spare();
+}
+
+#[test]
+fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
+    healing_into_a_file_that_is_kept_back();
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The lives that are crashed: one plan for each kind of operation.
 
 use super::constructed;
-use super::explore::{Crash, Plan};
+use super::crash::Crash;
+use super::explore::Plan;
 use super::world::{SIZES, World};
 use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Fault, OpKind, Reached, What};
@@ -457,6 +458,17 @@ pub const PLANS: &[Plan] = &[
         world.must_fail("a", &[512, 512]);
         world.must_fail("a", &[512]);
         world.mend();
+        world.must_append("a", &[512]);
+    }),
+    healing("heal_on_a_full_disk", |world| {
+        world.start();
+        world.open("a");
+        // The file to heal with is there; its header finds no room, and neither does its name the second time.
+        world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Everything)).on("logs/"));
+        world.inject(Fault::nth(OpKind::Write, 2, What::Errno(libc::ENOSPC)).on("spares/"));
+        world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::EDQUOT)).on("spares/0"));
+        world.must_fail("a", &[512, 512]);
+        world.must_fail("a", &[512]);
         world.must_append("a", &[512]);
     }),
     healing("short_write", |world| {

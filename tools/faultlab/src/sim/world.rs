@@ -1,5 +1,6 @@
 //! One simulated machine with a node on it, driven in one thread. Whatever the engine answers goes to the oracle.
 
+use super::aloud::{is_aloud, say, words};
 use super::oracle::{Oracle, Shown, View};
 use plimsoll::clock::ManualClock;
 use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishError, Stopped};
@@ -11,6 +12,7 @@ use plimsoll::types::Generation;
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, PoolStats, Ticket, WriteClass,
 };
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,8 +44,10 @@ pub struct World {
     pub last: Option<Generation>,
     /// See [`World::with_pool`].
     pub pooled: bool,
-    /// Says what is done, for replays: `PLIMSOLL_CRASH_VERBOSE`.
-    verbose: bool,
+    /// How often something was compared with what must hold.
+    pub checks: u64,
+    /// How many calls were said.
+    said: Cell<usize>,
     node: Option<Node>,
     logs: BTreeMap<String, Log>,
 }
@@ -74,14 +78,12 @@ impl World {
     }
 
     /// A machine of which nothing is known.
-    #[allow(dead_code, reason = "for cases that bring their own")]
     pub fn over(fs: SimFileSystem) -> Self {
         Self::of(fs, Oracle::default())
     }
 
     fn of(fs: SimFileSystem, oracle: Oracle) -> Self {
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        let verbose = std::env::var_os("PLIMSOLL_CRASH_VERBOSE").is_some();
         Self {
             fs,
             clock,
@@ -90,7 +92,8 @@ impl World {
             options: only_reuse(),
             last: None,
             pooled: false,
-            verbose,
+            checks: 0,
+            said: Cell::new(0),
             node: None,
             logs: BTreeMap::new(),
         }
@@ -108,8 +111,27 @@ impl World {
     }
 
     pub fn say(&self, what: std::fmt::Arguments<'_>) {
-        if self.verbose {
-            println!("{:>6} {what}", self.fs.ops());
+        if is_aloud() {
+            self.say_calls();
+            say(format_args!("{:>6} {what}", self.fs.ops()));
+        }
+    }
+
+    /// Notes the calls from here on, to say them.
+    pub fn listen(&self) {
+        if is_aloud() {
+            self.fs.record(true);
+            self.said.set(0);
+        }
+    }
+
+    /// Says every call since the last time, where they are noted.
+    pub fn say_calls(&self) {
+        if is_aloud() {
+            let trace = self.fs.trace();
+            for op in trace.iter().skip(self.said.replace(trace.len())) {
+                say(format_args!("{:>6}   {}", op.number, words(op)));
+            }
         }
     }
 
@@ -397,6 +419,7 @@ impl World {
             && !matches!(self.log(log).stopped(), Some(Stopped::ReadOnly(_)))
             && let Some(view) = self.view(log)
         {
+            self.checks += 1;
             self.oracle.check(log, &view);
         }
     }
@@ -430,6 +453,7 @@ impl World {
         }
         // What could not be made durable is not tidied up either.
         if !self.dead() && self.logs.values().all(|log| log.stopped().is_none()) {
+            self.checks += 1;
             self.check_files();
         }
     }
@@ -463,7 +487,6 @@ pub fn in_pool(stats: &PoolStats) -> u64 {
 }
 
 /// A node with a small pool: two tiny files kept back, one of each class made ahead.
-#[allow(dead_code, reason = "not every binary asks for one")]
 pub fn options() -> NodeOptions {
     let mut options = NodeOptions::default();
     options.pool.kept_back = 2 * SIZES.tiny;
