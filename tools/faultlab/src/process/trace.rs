@@ -199,7 +199,7 @@ fn parent(path: &str) -> &str {
 ///
 /// - The record was written to a file below it.
 /// - The next sync of that file after the write came back with success before the `ack` began, and was not injected.
-/// - No file is written again after a write or sync of it failed.
+/// - No file is written again after a write or sync of it failed, unless it was opened anew, as recovery does.
 /// - Every name that was made on the way to the file, the directories included, was followed by such a sync of the
 ///   directories that it is and was in.
 #[must_use]
@@ -302,6 +302,13 @@ impl Disk {
                 }
             }
             "open" | "openat" | "openat2" | "mkdir" | "mkdirat" => {
+                // Recovery reads a file that had failed and writes it again, which makes its pages dirty again: then a sync
+                // tells the truth. It opens it anew.
+                if call.args.contains("O_RDWR")
+                    && let Some(&file) = self.by_path.get(path)
+                {
+                    self.files[file].failed = None;
+                }
                 let made = call.name.starts_with("mkdir") || call.args.contains("O_CREAT");
                 if made && !self.by_path.contains_key(path) {
                     let file = self.file(path);

@@ -117,6 +117,8 @@ fn a_file_that_is_written_again_after_a_failure_is_found() {
     assert_eq!(rules(again), ["failed file written again"]);
     let failed = again.replace("fdatasync(5</d/a>)", "pwrite64(5</d/a>, \"x\", 1, 0)");
     assert_eq!(rules(&failed), ["failed file written again"]);
+    let open = "1 openat(AT_FDCWD</x>, \"/d/b\", O_RDWR) = 7</d/b>\n1 pwrite64(5</d/b>, \"@a#2@";
+    assert_eq!(rules(&again.replace("1 pwrite64(5</d/b>, \"@a#2@", open)), [""; 0]);
     // Another file of the name is another file.
     let new = again.replace("rename(\"/d/a\", \"/d/b\")", "unlink(\"/d/a\")");
     assert_eq!(rules(&new.replace("/d/b", "/d/a")), [""; 0]);
