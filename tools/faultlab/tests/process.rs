@@ -14,7 +14,16 @@ use std::process::{Command, Output};
 
 /// Runs `faultlab` to its end, at most two minutes; files below `dir`.
 fn lab(dir: &Path, args: &[&str]) -> (i32, serde_json::Value, String) {
+    lab_with(None, dir, args)
+}
+
+/// The same with a mistake in the engine.
+fn lab_with(plant: Option<&str>, dir: &Path, args: &[&str]) -> (i32, serde_json::Value, String) {
     let mut command = Command::new("timeout");
+    command.env_remove("FAULTLAB_PLANT");
+    if let Some(fault) = plant {
+        command.env("FAULTLAB_PLANT", fault);
+    }
     command.args(["--kill-after=5", "120", env!("CARGO_BIN_EXE_faultlab"), "--json"]);
     let Output { status, stdout, stderr } =
         command.args(args).arg("--dir").arg(dir).output().unwrap();
@@ -98,4 +107,31 @@ fn failing_calls_are_answered_and_a_lying_sync_is_found() {
     let lies = told["result"]["lies_found"].as_array().unwrap();
     assert_eq!(lies.len(), 2, "{all}");
     assert!(lies.iter().all(|lie| lie["acks"].as_u64().unwrap() > 0), "{all}");
+}
+
+/// What only the order of system calls shows, as the page cache survives a kill; and what a restart shows too.
+#[test]
+fn known_mistakes_of_the_engine_are_found() {
+    let name = "known_mistakes_of_the_engine_are_found";
+    if let Err(reason) = inject::usable() {
+        return skip::skip(name, &reason);
+    }
+    if !cfg!(debug_assertions) {
+        return skip::skip(name, "a build without debug assertions makes no mistake");
+    }
+    for (fault, rule) in [
+        ("ConfirmedBeforeSync", "not synced"),
+        ("FirstCommitWithoutDirectory", "name not synced"),
+        ("FirstCommitWithoutSparesDirectory", "name not synced"),
+        ("FirstCommitWithoutHeader", "log is stopped"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["strace", "--calls", "lying", "--seed", "1"];
+        let (code, told, all) = lab_with(Some(fault), dir.path(), &args);
+        assert_eq!(code, 1, "{fault}: {all}");
+        let wrong = told["result"]["violations"].as_array().unwrap();
+        let expected = format!("no fault: {rule}: ");
+        let found = |one: &serde_json::Value| one.as_str().unwrap().starts_with(&expected);
+        assert!(wrong.iter().any(found), "{fault}: {all}");
+    }
 }

@@ -35,9 +35,9 @@ fn end(result: Result<(), String>) -> ExitCode {
 }
 
 pub(crate) fn driver(args: &DriverArgs) -> ExitCode {
-    end(driver::serve(&args.dir, args.threads, io::stdin().lock()))
+    end(driver::with_planted(|| driver::serve(&args.dir, args.threads, io::stdin().lock())))
 }
 
 pub(crate) fn dump(args: &DumpArgs) -> ExitCode {
-    end(dump::dump(&args.dir, &mut BufWriter::new(io::stdout().lock())))
+    end(driver::with_planted(|| dump::dump(&args.dir, &mut BufWriter::new(io::stdout().lock()))))
 }

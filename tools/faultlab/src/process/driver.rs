@@ -6,6 +6,7 @@
 use super::lines::{Answer, Request, one_line};
 use super::payload::payload;
 use plimsoll::error::{AppendError, CommitFailure, Outcome, PublishError, Stopped};
+use plimsoll::planted::{self, Fault};
 use plimsoll::types::Fraction;
 use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions};
 use std::collections::BTreeMap;
@@ -22,12 +23,29 @@ pub fn options() -> NodeOptions {
     let mut options = NodeOptions::default();
     options.segment_size = 256 << 10;
     options.committers = 2;
-    options.recovery_threads = 4;
+    // A mistake is made in the thread that it is planted in.
+    options.recovery_threads = if planted().is_some() { 1 } else { 4 };
     options.idle_checkpoint = Duration::from_millis(300);
     options.pool.kept_back = 512 << 10;
     options.pool.kept_back_share = Fraction::percent(5);
     options.pool.budget_cap = 4 << 20;
     options
+}
+
+/// A known mistake of the engine that this process makes, to see that the lab notices: its name in `FAULTLAB_PLANT`. Builds
+/// without debug assertions make none.
+#[must_use]
+pub fn planted() -> Option<Fault> {
+    let name = std::env::var("FAULTLAB_PLANT").ok()?;
+    Fault::ALL.iter().copied().find(|fault| format!("{fault:?}") == name)
+}
+
+/// Runs `work` with the mistake that this process makes, if any.
+pub fn with_planted<T>(work: impl FnOnce() -> T) -> T {
+    match planted() {
+        Some(fault) => planted::with(fault, work),
+        None => work(),
+    }
 }
 
 /// One log, and the threads that append to it.
@@ -82,7 +100,7 @@ fn lane(node: &Node, name: &str, threads: usize) -> Result<Lane, String> {
     });
     let spawn = |_| {
         let shared = Arc::clone(&shared);
-        std::thread::spawn(move || shared.work())
+        std::thread::spawn(move || with_planted(|| shared.work()))
     };
     Ok(Lane { requests: sender, threads: (0..threads.max(1)).map(spawn).collect() })
 }

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// The budget of the driver's pool, what it keeps back, and two main files on their way: more was leaked.
+const SPARES_MAX: u64 = (4 << 20) + (512 << 10) + 2 * (256 << 10);
+
 /// Writes it all to `out`; a dump that is whole ends in `done`.
 ///
 /// # Errors
@@ -73,6 +76,11 @@ fn files(dir: &Path, live: &BTreeSet<PathBuf>, out: &mut impl Write) -> io::Resu
     let report = inspect::node(&OsFileSystem, dir, Depth::Ends, &|| {});
     for spare in report.spares.iter().filter(|spare| !spare.temporary) {
         file(FileKind::Spare, &spare.path, out)?;
+    }
+    let spares: u64 = report.spares.iter().map(|spare| spare.disk_bytes).sum();
+    if spares > SPARES_MAX {
+        let text = format!("leak: {spares} bytes of spares, {SPARES_MAX} at most");
+        say(out, &Shown::Finding(text))?;
     }
     for (kind, kept) in
         [(FileKind::Trash, &report.trash), (FileKind::Quarantine, &report.quarantine)]

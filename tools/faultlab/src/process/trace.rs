@@ -176,6 +176,10 @@ struct File {
     syncs: Vec<Sync>,
     /// Directories that must be synced after a moment for the name to last.
     names: Vec<(String, usize)>,
+    /// The line of a write or sync that failed: what the page cache holds of it proves nothing any more.
+    failed: Option<usize>,
+    /// That it was written again was said.
+    told: bool,
 }
 
 #[derive(Debug, Default)]
@@ -195,6 +199,7 @@ fn parent(path: &str) -> &str {
 ///
 /// - The record was written to a file below it.
 /// - The next sync of that file after the write came back with success before the `ack` began, and was not injected.
+/// - No file is written again after a write or sync of it failed, unless it was opened anew, as recovery does.
 /// - Every name that was made on the way to the file, the directories included, was followed by such a sync of the
 ///   directories that it is and was in.
 #[must_use]
@@ -233,9 +238,13 @@ pub fn check(trace: &str, data: &str) -> Checked {
                 {
                     disk.files[file].syncs[sync].done = call.end.as_ref().map(|(end, _)| *end);
                     disk.found.syncs += 1;
+                } else if call.name == "fdatasync" && !call.succeeded() {
+                    disk.fails(call, data);
                 }
             }
+            (name, false) if name.contains("pwrite") => disk.begins(call, data),
             _ if ended && call.succeeded() && !call.injected() => disk.done(call, data),
+            ("pwrite64" | "pwritev" | "pwritev2", true) => disk.fails(call, data),
             _ => {}
         }
     }
@@ -250,6 +259,29 @@ impl Disk {
         self.files.push(File { path: path.to_owned(), ..File::default() });
         self.by_path.insert(path.to_owned(), self.files.len() - 1);
         self.files.len() - 1
+    }
+
+    /// A write or sync of a file below `data` came back with an error.
+    fn fails(&mut self, call: &Call, data: &str) {
+        for path in call.paths().iter().filter(|path| is_below(path, data)) {
+            let file = self.file(path);
+            self.files[file].failed.get_or_insert(call.begin);
+        }
+    }
+
+    /// A write is on its way.
+    fn begins(&mut self, call: &Call, data: &str) {
+        for path in call.paths().iter().filter(|path| is_below(path, data)) {
+            let file = self.file(path);
+            let Some(failed) = self.files[file].failed.filter(|&failed| failed < call.begin) else {
+                continue;
+            };
+            if !std::mem::replace(&mut self.files[file].told, true) {
+                let detail =
+                    format!("{path} in line {}, failed in line {}", call.begin + 1, failed + 1);
+                self.found.violations.push(Violation { rule: "failed file written again", detail });
+            }
+        }
     }
 
     /// What a call changed.
@@ -270,6 +302,13 @@ impl Disk {
                 }
             }
             "open" | "openat" | "openat2" | "mkdir" | "mkdirat" => {
+                // Recovery reads a file that had failed and writes it again, which makes its pages dirty again: then a sync
+                // tells the truth. It opens it anew.
+                if call.args.contains("O_RDWR")
+                    && let Some(&file) = self.by_path.get(path)
+                {
+                    self.files[file].failed = None;
+                }
                 let made = call.name.starts_with("mkdir") || call.args.contains("O_CREAT");
                 if made && !self.by_path.contains_key(path) {
                     let file = self.file(path);

@@ -106,6 +106,26 @@ fn a_record_written_again_into_another_file_counts_there() {
 }
 
 #[test]
+fn a_file_that_is_written_again_after_a_failure_is_found() {
+    let again = r#"
+1 pwrite64(5</d/a>, "@a#1@", 5, 0) = 5
+1 fdatasync(5</d/a>) = -1 EIO (Input/output error) (INJECTED)
+1 rename("/d/a", "/d/b") = 0
+1 pwrite64(5</d/b>, "@a#2@", 5, 0) = 5
+1 pwrite64(5</d/b>, "@a#3@", 5, 0) = 5
+"#;
+    assert_eq!(rules(again), ["failed file written again"]);
+    let failed = again.replace("fdatasync(5</d/a>)", "pwrite64(5</d/a>, \"x\", 1, 0)");
+    assert_eq!(rules(&failed), ["failed file written again"]);
+    let open = "1 openat(AT_FDCWD</x>, \"/d/b\", O_RDWR) = 7</d/b>\n1 pwrite64(5</d/b>, \"@a#2@";
+    assert_eq!(rules(&again.replace("1 pwrite64(5</d/b>, \"@a#2@", open)), [""; 0]);
+    // Another file of the name is another file.
+    let new = again.replace("rename(\"/d/a\", \"/d/b\")", "unlink(\"/d/a\")");
+    assert_eq!(rules(&new.replace("/d/b", "/d/a")), [""; 0]);
+    assert_eq!(rules(&again.replace("-1 EIO (Input/output error) (INJECTED)", "0")), [""; 0]);
+}
+
+#[test]
 fn a_write_that_is_its_own_sync_counts() {
     let trace = "1 pwritev2(5</d/a>, [{iov_base=\"@a#1@\", iov_len=5}], 1, 0, RWF_DSYNC) = 5
 1 write(1<p>, \"ack a 1 0\\n\", 10) = 10";
