@@ -101,12 +101,17 @@ impl World {
 
     /// A copy of the machine without its process.
     pub fn fork(&self) -> Self {
+        self.on(self.fs.fork())
+    }
+
+    /// As [`World::fork`], on another disk.
+    pub fn on(&self, fs: SimFileSystem) -> Self {
         Self {
             faulty: self.faulty,
             options: self.options.clone(),
             last: self.last,
             pooled: self.pooled,
-            ..Self::of(self.fs.fork(), self.oracle.clone())
+            ..Self::of(fs, self.oracle.clone())
         }
     }
 
