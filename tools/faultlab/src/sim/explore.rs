@@ -157,10 +157,11 @@ fn guard<T>(stats: Stats, ends: impl Fn() -> Ends, run: impl FnOnce() -> T) -> R
 pub fn live(from: &World, point: Option<Point>, life: impl FnOnce(&mut World)) -> World {
     let mut world = from.fork();
     world.listen();
-    if let Some(Point { op, bytes }) = point {
-        world.fs.crash_in_write(op, bytes);
-    }
+    world.dies_at(point);
     life(&mut world);
+    if point.is_none() {
+        world.came_to_an_end();
+    }
     world.abandon();
     world.say_calls();
     world
@@ -198,6 +199,7 @@ pub fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 /// The last word on a state: it can be read and written, and a further recovery makes the same of it.
 pub fn settle(world: &mut World) {
     world.faulty = false;
+    world.dies_at(None);
     world.recover();
     // The disk had to do for recovery; new files need room.
     world.fs.set_capacity(None);
@@ -212,12 +214,14 @@ pub fn settle(world: &mut World) {
     }
     let before: Vec<_> = world.oracle.names().iter().map(|log| world.view(log)).collect();
     world.abandon();
+    world.came_to_an_end();
     world.fs.power_cut(&mut NothingPersisted);
+    world.dies_at(None);
     world.recover();
     let after: Vec<_> = world.oracle.names().iter().map(|log| world.view(log)).collect();
     assert_eq!(before, after, "I10: two recoveries of one image");
     world.close();
-    assert!(!world.dead());
+    world.came_to_an_end();
 }
 
 impl Explorer {
