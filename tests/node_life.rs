@@ -123,3 +123,22 @@ fn a_deleted_log_has_given_its_space_back_when_the_node_is_closed() {
     node.close().unwrap();
     assert_eq!(std::fs::read_dir(dir.path().join("trash")).unwrap().count(), 0);
 }
+
+#[test]
+fn logs_in_one_new_folder_can_be_opened_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    for folder in 0..50 {
+        let all = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for log in 0..4 {
+                let (all, node) = (&all, &node);
+                scope.spawn(move || {
+                    all.wait();
+                    fill(&open(node, &format!("folder-{folder}/log-{log}")).unwrap(), 1);
+                });
+            }
+        });
+    }
+    assert_eq!(node.logs().unwrap().len(), 200);
+}

@@ -7,7 +7,7 @@ use crate::error::{DiskError, Stopped};
 use crate::format::header::Origin;
 use crate::format::name::segment_file;
 use crate::planted::{self, Fault};
-use crate::segment::{Access, Spare, Want, install};
+use crate::segment::{Access, Reuse, Spare, Want, install};
 use crate::types::WriteClass;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -96,10 +96,38 @@ impl Shared {
                 state
             }
             Err(error) => {
-                let why = format!("healing failed: {error}");
-                self.stop(state, Stopped::Failed(why.into()))
+                drop(state);
+                self.not_installed(&spare, error)
             }
         }
+    }
+
+    /// The spare carries a log's header, or a part of one: it is no spare any more. Where the disk was full, and the file
+    /// surely has no name in the log, healing is tried again later, as it is where there was no file at all: a full disk
+    /// stops no log.
+    fn not_installed<'a>(
+        self: &'a Arc<Self>,
+        spare: &Spare,
+        error: DiskError,
+    ) -> MutexGuard<'a, State> {
+        let apart = error.io().raw_os_error() == Some(libc::EXDEV);
+        if apart {
+            self.source.cannot_rename_into(&self.dir);
+        }
+        let unnamed = self.fs.metadata(&spare.path).is_ok();
+        if unnamed {
+            let deleted = self.source.give_up(&spare.path, Reuse::Never);
+            deleted.into_iter().for_each(|gone| self.source.given_up(gone));
+        }
+        let mut state = self.lock();
+        if unnamed && (apart || error.is_no_space()) {
+            tracing::warn!(log = %self.name, %error, "healing waits");
+            state.status = Status::Unhealed;
+            state.heal_error = Some(error);
+            return state;
+        }
+        let why = format!("healing failed: {error}");
+        self.stop(state, Stopped::Failed(why.into()))
     }
 
     /// The segment that goes on from the durable end.

@@ -394,13 +394,19 @@ impl Shared {
 
     /// At three quarters of a file the next one is asked for, so that a roll finds it ready.
     fn reserve_ahead(self: &Arc<Self>, state: &mut State) {
-        let Some(active) = &state.active else { return };
-        let full = active.staged >= active.segment.capacity / 4 * 3;
-        if full && state.reserved.is_empty() && !state.prepare_scheduled {
-            let class = self.ladder.next(Some(active.segment.class), 0);
+        let Some(class) = self.next_early(state) else { return };
+        if !state.prepare_scheduled {
             state.wanted = Some((Missing { at: 0, class, room: 0 }, WriteClass::Publish));
             self.schedule_prepare(state);
         }
+    }
+
+    /// The class of the file that is to be reserved early, if it is time and none is.
+    fn next_early(&self, state: &State) -> Option<SizeClass> {
+        let active = state.active.as_ref()?;
+        let full = active.staged >= active.segment.capacity / 4 * 3;
+        let early = full && state.reserved.is_empty();
+        early.then(|| self.ladder.next(Some(active.segment.class), 0))
     }
 
     /// The worker's part of an append that must not block: files, the tail block, healing.
@@ -412,9 +418,12 @@ impl Shared {
             state = self.heal_again(state);
         }
         let open = matches!(state.status, Status::Open);
+        // What was asked for early may have come with a batch that rolled by itself meanwhile: one more would lie idle.
+        let late = self.next_early(&state).is_none();
         drop(state);
         let mut result = Ok(());
-        if let Some((missing, purpose)) = wanted.filter(|_| open) {
+        let wanted = wanted.filter(|(missing, _)| open && (missing.room > 0 || !late));
+        if let Some((missing, purpose)) = wanted {
             result = self.reserve(missing, purpose);
         }
         if open && result.is_ok() {

@@ -71,6 +71,9 @@ impl Shared {
         match install(&*self.fs, &spare, &segment.header(), &[], &self.dir, &name, spares) {
             Ok(_) => (self.take_over(&segment, &spare), Ok(())),
             Err(error) => {
+                if error.raw_os_error() == Some(libc::EXDEV) {
+                    self.source.cannot_rename_into(&self.dir);
+                }
                 let error = DiskError::new("install", &segment.path, error);
                 if self.fs.metadata(&spare.path).is_ok() {
                     // It has no name in the log, and is no spare any more.

@@ -220,8 +220,9 @@ impl DataDir {
                     return Err(foreign(&dir, "a symbolic link, expected a directory"));
                 }
                 Ok(_) => return Err(foreign(&dir, "a file, expected a directory")),
+                // A folder may be made by the opening of another log in it meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
-                    fs.create_dir(&dir).disk("make", &dir)?;
+                    make_dir(fs, &dir)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(DiskError::new("open", &dir, error).into()),

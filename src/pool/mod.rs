@@ -10,11 +10,13 @@
 mod budget;
 mod class;
 mod device;
+mod give;
 mod make;
 mod names;
 mod shelf;
 mod stamp;
 mod stats;
+mod take;
 mod worker;
 
 pub use budget::{Allowance, PoolOptions};
@@ -28,8 +30,8 @@ use crate::fs::FileSystem;
 use device::Device;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 /// What a step of the worker did.
@@ -76,8 +78,8 @@ pub(crate) struct SparePool {
     last: Last,
     /// Whose turn it is.
     turn: AtomicUsize,
-    /// The directories may be another node's by now.
-    closed: AtomicBool,
+    /// Held while something is done on the disk; false when the directories may be another node's.
+    open: RwLock<bool>,
 }
 
 impl SparePool {
@@ -89,7 +91,7 @@ impl SparePool {
             bell: Arc::default(),
             last: Arc::new(AtomicU16::new(u16::MAX)),
             turn: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
+            open: RwLock::new(true),
         }
     }
 
@@ -144,7 +146,8 @@ impl SparePool {
 
     /// Does one thing for one data directory, each in its turn.
     pub(crate) fn step(&self) -> Step {
-        if self.closed.load(Ordering::Acquire) {
+        let open = self.open();
+        if !*open {
             return Step::Idle;
         }
         let from = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -156,6 +159,10 @@ impl SparePool {
             }
         }
         Step::Idle
+    }
+
+    fn open(&self) -> RwLockReadGuard<'_, bool> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes who waits.
@@ -170,7 +177,8 @@ impl SparePool {
 
     /// Deletes every spare that is not kept back, and gives their bytes. Blocks on the disk.
     pub(crate) fn release(&self) -> u64 {
-        if self.closed.load(Ordering::Acquire) {
+        let open = self.open();
+        if !*open {
             return 0;
         }
         let each = |shelf: &Arc<Shelf>| std::iter::from_fn(|| shelf.release_one()).sum::<u64>();
@@ -181,9 +189,9 @@ impl SparePool {
         self.shelves.iter().map(|shelf| shelf.stats()).collect()
     }
 
-    /// Ends what is half done; no step does anything after it.
+    /// Waits for what is under way and ends what is half done; nothing is done after it.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
         self.shelves.iter().for_each(|shelf| shelf.stop());
     }
 }

@@ -1,5 +1,7 @@
 //! What the pool has done, in numbers.
 
+use super::shelf::Shelf;
+use crate::types::SizeClass;
 use std::path::PathBuf;
 
 /// Counted since the node was opened.
@@ -72,4 +74,42 @@ pub struct PoolStats {
     pub deleted_unfit: u64,
     /// Files deleted because they could not be renamed: no space for the name, or another mount.
     pub deleted_not_renamed: u64,
+}
+
+impl Shelf {
+    /// What it holds and has done.
+    pub(super) fn stats(&self) -> PoolStats {
+        self.with(|state| {
+            let (holding, allowance) = (state.holding(self.at), state.allowance());
+            let book = &state.books[self.at];
+            let each = |of: &dyn Fn(SizeClass) -> u64| SizeClass::ALL.map(of);
+            let kept_back = holding.held.tiny.min(holding.kept_back);
+            let counters = book.counters;
+            PoolStats {
+                dir: self.dir.clone(),
+                device: self.device.id,
+                ready: each(&|class| book.ready.of(class).len() as u64),
+                coming: each(&|class| holding.held.of(class) - book.ready.of(class).len() as u64),
+                bytes: holding.counted_bytes(),
+                budget: allowance.budget,
+                kept_back_bytes: kept_back * self.sizes.tiny,
+                kept_back_missing: holding.kept_back_missing() * self.sizes.tiny,
+                reserves: state.reserves,
+                taken_reused: counters.taken_reused,
+                taken_prepared: counters.taken_prepared,
+                taken_fresh: counters.taken_fresh,
+                taken_kept_back: counters.taken_kept_back,
+                given_up: counters.given_up,
+                given_back: counters.given_back,
+                stamped: counters.stamped,
+                stamped_again: counters.stamped_again,
+                made: counters.made,
+                deleted_over_budget: counters.deleted_over_budget,
+                deleted_released: counters.deleted_released,
+                deleted_last_generation: counters.deleted_last_generation,
+                deleted_unfit: counters.deleted_unfit,
+                deleted_not_renamed: counters.deleted_not_renamed,
+            }
+        })
+    }
 }

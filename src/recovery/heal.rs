@@ -84,6 +84,9 @@ pub(super) fn heal(
     let path = match install(ctx.fs, &spare, &header, &writes, dir, &name, spares) {
         Ok(path) => path,
         Err(error) => {
+            if error.raw_os_error() == Some(libc::EXDEV) {
+                ctx.source.cannot_rename_into(dir);
+            }
             // It may have been written, so it is no spare any more. If it was renamed already this finds nothing, and
             // the next recovery finds a segment like any other.
             let _ =

@@ -13,4 +13,5 @@
 pub mod crowd;
 pub mod distinct;
 pub mod mounts;
+pub mod process;
 pub mod sim;

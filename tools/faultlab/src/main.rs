@@ -23,6 +23,13 @@ enum Command {
     Lives(cmd::lives::Args),
     Replay(cmd::replay::Args),
     Mutants(cmd::mutants::Args),
+    Kill(cmd::kill::Args),
+    Strace(cmd::strace::Args),
+    Mounts(cmd::mounts::Args),
+    #[command(hide = true)]
+    Driver(cmd::driver::DriverArgs),
+    #[command(hide = true)]
+    Dump(cmd::driver::DumpArgs),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +40,11 @@ fn main() -> ExitCode {
         Command::Lives(args) => cmd::lives::run(&args, &output),
         Command::Replay(args) => cmd::replay::run(&args, &output),
         Command::Mutants(args) => cmd::mutants::run(&args, &output),
+        Command::Kill(args) => cmd::kill::run(&args, &output),
+        Command::Strace(args) => cmd::strace::run(&args, &output),
+        Command::Mounts(args) => cmd::mounts::run(&args, &output),
+        Command::Driver(args) => return cmd::driver::driver(&args),
+        Command::Dump(args) => return cmd::driver::dump(&args),
     };
     match verdict {
         Ok(cmd::Verdict::Held) => ExitCode::SUCCESS,

@@ -1,10 +1,16 @@
 //! The commands, one file each: arguments, and what is printed. What they run is in the library.
 pub(crate) mod cases;
+pub(crate) mod driver;
 pub(crate) mod exhaustive;
+pub(crate) mod kill;
 pub(crate) mod lives;
+pub(crate) mod mounts;
 pub(crate) mod mutants;
 pub(crate) mod output;
+pub(crate) mod place;
 pub(crate) mod replay;
+pub(crate) mod seam;
+pub(crate) mod strace;
 
 pub(crate) use output::Output;
 

@@ -106,6 +106,7 @@ plans! {
     heal_in_place
     heal_at_open
     heal_waits
+    heal_on_a_full_disk
     short_write
     append_over_a_torn_record
     recovery_that_zeroes

@@ -460,6 +460,17 @@ pub const PLANS: &[Plan] = &[
         world.mend();
         world.must_append("a", &[512]);
     }),
+    healing("heal_on_a_full_disk", |world| {
+        world.start();
+        world.open("a");
+        // The file to heal with is there; its header finds no room, and neither does its name the second time.
+        world.inject(Fault::nth(OpKind::Sync, 0, failed_sync(Reached::Everything)).on("logs/"));
+        world.inject(Fault::nth(OpKind::Write, 2, What::Errno(libc::ENOSPC)).on("spares/"));
+        world.inject(Fault::nth(OpKind::Rename, 0, What::Errno(libc::EDQUOT)).on("spares/0"));
+        world.must_fail("a", &[512, 512]);
+        world.must_fail("a", &[512]);
+        world.must_append("a", &[512]);
+    }),
     healing("short_write", |world| {
         world.start();
         world.open("a");

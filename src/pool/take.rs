@@ -1,0 +1,211 @@
+//! A log takes a spare, or gives back one that it did not use.
+
+use super::device::{Found, Shelved};
+use super::make::{Making, remove};
+use super::shelf::{Shelf, lock};
+use crate::fs::is_no_space;
+use crate::planted::{self, Fault};
+use crate::segment::{SegmentSource, Spare, Want};
+use crate::types::{Generation, SizeClass};
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+
+/// A name that no file has: what an earlier life left under it, a start removes.
+const NOTHING: &str = "nothing.tmp";
+
+impl Shelf {
+    /// What is ready, or made now; for what may have it also what is kept back.
+    pub(super) fn take_spare(&self, want: &Want<'_>) -> io::Result<Spare> {
+        if self.is_apart(want.dir) {
+            return self.take_fresh(want.dir, want.class);
+        }
+        let entitled = want.purpose.may_use_kept_back();
+        let starved = self.with(|state| {
+            let in_use = &mut state.books[self.at].in_use;
+            *in_use.of_mut(want.class) = true;
+            // The class that the log will be at next.
+            *in_use.of_mut(want.class.up()) = true;
+            state.starved(self.sizes.of(want.class))
+        });
+        if starved && !entitled && !planted::is(Fault::KeptBackFilledLast) {
+            // What is kept back is filled again first: without it nothing would free space.
+            self.fill_kept_back()?;
+        }
+        if let Some(spare) = self.find(want.class, false) {
+            return Ok(spare);
+        }
+        match self.take_fresh(&self.dir, want.class) {
+            Err(error) if is_no_space(&error) && entitled => self.take_any(want, error),
+            other => other,
+        }
+    }
+
+    /// Puts a spare back that was neither written nor renamed.
+    pub(super) fn put_back(&self, spare: Spare) {
+        let Spare { path, file, generation, class, .. } = spare;
+        drop(file);
+        self.with(|state| state.books[self.at].counters.given_back += 1);
+        if path.parent() != Some(&self.dir) {
+            return remove(&*self.fs, &path);
+        }
+        if path.extension() == Some(OsStr::new("tmp")) {
+            if self.with(|state| state.holding(self.at).keeps(class)) {
+                if let Err(error) = self.shelve(&path, class, true) {
+                    tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
+                }
+            } else {
+                self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
+                remove(&*self.fs, &path);
+            }
+            return;
+        }
+        self.with(|state| {
+            let prepared = generation == Generation::FIRST;
+            let shelved = Shelved { path, generation, prepared };
+            state.books[self.at].ready.of_mut(class).push(shelved);
+        });
+        self.bell.ring();
+    }
+
+    /// Opens a spare that was taken out of the book.
+    fn open_ready(&self, class: SizeClass, shelved: Shelved, kept_back: bool) -> Option<Spare> {
+        let Shelved { path, generation, prepared } = shelved;
+        let file = match self.fs.open_write(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                // Descriptors may have run out, which says nothing against the file.
+                tracing::warn!(path = %path.display(), %error, "a spare cannot be opened");
+                let missing = error.kind() == io::ErrorKind::NotFound;
+                if !missing {
+                    let shelved = Shelved { path, generation, prepared };
+                    self.with(|state| state.books[self.at].ready.of_mut(class).insert(0, shelved));
+                }
+                return None;
+            }
+        };
+        self.with(|state| {
+            let counters = &mut state.books[self.at].counters;
+            match (kept_back, prepared) {
+                (true, _) => counters.taken_kept_back += 1,
+                (false, true) => counters.taken_prepared += 1,
+                (false, false) => counters.taken_reused += 1,
+            }
+        });
+        self.bell.ring();
+        let capacity = self.sizes.of(class);
+        Some(Spare { path, file, generation, class, capacity, kept_back })
+    }
+
+    /// A spare of `class`, stamped now if none is ready.
+    fn find(&self, class: SizeClass, kept_back: bool) -> Option<Spare> {
+        loop {
+            match self.with(|state| state.find(self.at, class, kept_back))? {
+                Found::Ready(shelved) => return self.open_ready(class, shelved, kept_back),
+                Found::Waiting(path) => {
+                    if !self.stamp(class, path) && self.with(|state| state.books[self.at].frozen) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether files for the log's directory `dir` are made there, as none can be renamed into it.
+    ///
+    /// Another mount is found out before a file is taken, and not at its rename: a commit would fail then, and a batch of
+    /// which the first part stands in the file before would be there in part; a healing that fails stops the log. The
+    /// kernel compares the mounts before it looks for the file, so a name that nobody has tells.
+    fn is_apart(&self, dir: &Path) -> bool {
+        if lock(&self.apart).contains(dir) {
+            return true;
+        }
+        let told = self.fs.rename(&self.dir.join(NOTHING), &dir.join(NOTHING));
+        let apart = told.is_err_and(|error| error.raw_os_error() == Some(libc::EXDEV));
+        if apart {
+            self.cannot_rename_into(dir);
+        }
+        apart
+    }
+
+    /// One that is made now.
+    fn take_fresh(&self, dir: &Path, class: SizeClass) -> io::Result<Spare> {
+        let spare = self.make(dir, class)?;
+        self.with(|state| state.books[self.at].counters.taken_fresh += 1);
+        self.bell.ring();
+        Ok(spare)
+    }
+
+    /// Makes what is missing of the files that are kept back.
+    ///
+    /// # Errors
+    /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
+    /// failing would keep an append here for ever, making and deleting files. No room, too, while another directory on the
+    /// device lacks some, which its own turn of the worker makes.
+    fn fill_kept_back(&self) -> io::Result<()> {
+        while self.with(|state| state.holding(self.at).kept_back_missing() > 0) {
+            let spare = self.make(&self.dir, SizeClass::Tiny)?;
+            self.shelve(&spare.path, SizeClass::Tiny, true)?;
+        }
+        if self.with(|state| state.kept_back_missing() > 0) {
+            self.bell.ring();
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        Ok(())
+    }
+
+    fn make(&self, dir: &Path, class: SizeClass) -> io::Result<Spare> {
+        let mut making = self.begin_making(dir, class)?;
+        let made = loop {
+            match making.step() {
+                Ok(true) => break making.finish(Generation::FIRST, self.clock.unix_millis()),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        if let Err(error) = made {
+            // A failed roll leaves nothing behind.
+            making.discard(&*self.fs);
+            return Err(error);
+        }
+        let Making { path, file, class, capacity, .. } = making;
+        let generation = Generation::FIRST;
+        Ok(Spare { path, file, generation, class, capacity, kept_back: false })
+    }
+
+    pub(super) fn begin_making(&self, dir: &Path, class: SizeClass) -> io::Result<Making> {
+        loop {
+            let path = self.temporary(dir);
+            match Making::begin(&*self.fs, path, class, self.sizes.of(class)) {
+                // A name may be taken by what could not be removed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// What there is when no file of the class can be had: a smaller one made now, a spare of another class, and last one
+    /// of those that are kept back.
+    fn take_any(&self, want: &Want<'_>, error: io::Error) -> io::Result<Spare> {
+        let holds = |class: &SizeClass| self.sizes.room(*class) >= want.room;
+        let smaller = SizeClass::ALL.into_iter().find(|class| holds(class) && *class < want.class);
+        // Not while those that are kept back are short: the space that there is belongs to them.
+        let free = |class: &SizeClass| !self.with(|state| state.starved(self.sizes.of(*class)));
+        if let Some(class) = smaller.filter(free)
+            && let Ok(spare) = self.take_fresh(&self.dir, class)
+        {
+            return Ok(spare);
+        }
+        let there =
+            SizeClass::ALL.into_iter().filter(holds).find_map(|class| self.find(class, false));
+        if let Some(spare) = there {
+            return Ok(spare);
+        }
+        if holds(&SizeClass::Tiny)
+            && let Some(spare) = self.find(SizeClass::Tiny, true)
+        {
+            return Ok(spare);
+        }
+        Err(error)
+    }
+}

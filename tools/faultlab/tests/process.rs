@@ -1,0 +1,101 @@
+//! Short runs of the lab with real processes: with this engine, and with drivers that lie.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "not the engine: runs the lab and looks at what it says"
+)]
+
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
+use faultlab::process::inject;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs `faultlab` to its end, at most two minutes; files below `dir`.
+fn lab(dir: &Path, args: &[&str]) -> (i32, serde_json::Value, String) {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "120", env!("CARGO_BIN_EXE_faultlab"), "--json"]);
+    let Output { status, stdout, stderr } =
+        command.args(args).arg("--dir").arg(dir).output().unwrap();
+    let text = String::from_utf8_lossy(&stdout).into_owned();
+    let all = format!("{text}\n{}", String::from_utf8_lossy(&stderr));
+    (status.code().unwrap_or(-1), serde_json::from_str(&text).unwrap_or_default(), all)
+}
+
+/// A driver as a shell script: `$1` is `driver` or `dump`, `$2` the directory.
+fn script(dir: &Path, text: &str) -> PathBuf {
+    let path = dir.join("driver.sh");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn kills_lose_nothing_that_was_confirmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, told, all) = lab(dir.path(), &["kill", "--rounds", "12"]);
+    assert_eq!(code, 0, "{all}");
+    let result = &told["result"];
+    assert_eq!((&result["rounds"], &result["violations"]), (&12.into(), &serde_json::json!([])));
+    for figure in ["acks", "records_checked", "file_checks"] {
+        assert!(result[figure].as_u64().unwrap() > 0, "{figure}: {all}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "what held is removed");
+}
+
+/// Confirms everything and keeps nothing.
+const FORGETFUL: &str = r#"
+n=0
+if [ "$1" = dump ]; then echo done; exit; fi
+while read -r verb log id rest; do
+    if [ "$verb" = append ]; then echo "ack $log $id $n"; n=$((n + 1)); else echo "truncated $log 0"; fi
+done
+"#;
+
+#[test]
+fn a_driver_that_keeps_nothing_is_found_and_its_history_says_so_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = format!("sh {}", script(dir.path(), FORGETFUL).display());
+    let (code, told, all) =
+        lab(dir.path(), &["kill", "--rounds", "5", "--seed", "1", "--driver", &driver]);
+    assert_eq!(code, 1, "{all}");
+    let found = told["result"]["violations"].as_array().unwrap();
+    assert!(found.iter().any(|one| one.as_str().unwrap().starts_with("log is gone")), "{all}");
+    let kept = PathBuf::from(told["result"]["kept"].as_str().unwrap());
+    assert!(kept.join("violations.txt").is_file() && kept.join("data").parent().is_some());
+    let history = kept.join("history.txt").display().to_string();
+    let (code, again, all) = lab(dir.path(), &["kill", "--recheck", &history]);
+    assert_eq!(code, 1, "{all}");
+    assert!(!again["violations"].as_array().unwrap().is_empty());
+}
+
+/// Answers nothing and ends at once.
+#[test]
+fn a_driver_that_ends_by_itself_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let driver =
+        script(dir.path(), "[ \"$1\" = dump ] && echo done || { echo broken >&2; exit 3; }");
+    let driver = format!("sh {}", driver.display());
+    let (code, told, all) = lab(dir.path(), &["kill", "--rounds", "3", "--driver", &driver]);
+    assert_eq!(code, 1, "{all}");
+    assert!(told["result"]["violations"].to_string().contains("broken"), "{all}");
+}
+
+#[test]
+fn failing_calls_are_answered_and_a_lying_sync_is_found() {
+    let name = "failing_calls_are_answered_and_a_lying_sync_is_found";
+    if let Err(reason) = inject::usable() {
+        return skip::skip(name, &reason);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (code, told, all) = lab(dir.path(), &["strace", "--calls", "fdatasync,rename", "--short"]);
+    assert_eq!(code, 0, "{all}");
+    let rows = told["result"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{all}");
+    assert!(told["result"]["traced_acks"].as_u64().unwrap() > 0, "{all}");
+    let (code, told, all) = lab(dir.path(), &["strace", "--calls", "lying"]);
+    assert_eq!(code, 0, "{all}");
+    let lies = told["result"]["lies_found"].as_array().unwrap();
+    assert_eq!(lies.len(), 2, "{all}");
+    assert!(lies.iter().all(|lie| lie["acks"].as_u64().unwrap() > 0), "{all}");
+}
