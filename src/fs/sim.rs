@@ -435,8 +435,9 @@ impl SimFileSystem {
     pub fn fingerprint(&self) -> u64 {
         let tree = &hold(&self.machine).disk.tree;
         let mut hash = Hash::default();
-        for (path, inode) in tree.paths() {
-            hash.bytes(path.as_os_str().as_encoded_bytes());
+        for (depth, name, inode) in tree.names() {
+            hash.word(depth);
+            hash.bytes(name.as_encoded_bytes());
             if tree.is_mount_point(inode) {
                 hash.word(tree.device(inode));
             }

@@ -5,7 +5,7 @@ use faultlab::crowd;
 use faultlab::sim::case::{self, fault};
 use faultlab::sim::caught::first_line;
 use faultlab::sim::explore::Effort;
-use faultlab::sim::planted::{CAN_PLANT, Caught, KNOWN, Known};
+use faultlab::sim::planted::{CAN_PLANT, Caught, KNOWN, Known, noticed_by_lives};
 use plimsoll::planted::Fault;
 use serde_json::json;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Which second crashes are taken, and which mistake is today's.
     #[arg(long)]
     seed: Option<u64>,
+    /// Also say which of so many nodes is the first whose random lives notice it; that none does is no failure.
+    #[arg(long, value_name = "NODES", default_value_t = 0)]
+    lives: u64,
     /// Threads; one mistake runs on one.
     #[arg(long, default_value_t = crowd::cores())]
     threads: usize,
@@ -38,6 +41,8 @@ struct Row {
     /// What tripped without the mistake, where that was tried.
     clean: Option<Result<(), String>>,
     case: Option<String>,
+    /// The node whose lives noticed it.
+    lives: Option<u64>,
 }
 
 /// Days since 1970.
@@ -72,7 +77,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
             let path = smaller.write(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
             written = Some(path.display().to_string());
         }
-        Ok(Row { caught, clean, case: written })
+        let lives = noticed_by_lives(known.fault, args.lives).map(|(node, _)| node);
+        Ok(Row { caught, clean, case: written, lives })
     };
     let mut failed = None;
     crowd::for_all(args.threads, &known, work, |at, row| {
@@ -89,7 +95,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     let rows: Vec<(&Known, Row)> =
         known.iter().zip(rows).filter_map(|(known, row)| Some((known, row?))).collect();
     let mut table =
-        Table::new(&["mistake", "caught by", "", "states", "violation"]).words(&[1, 2, 4]);
+        Table::new(&["mistake", "caught by", "", "states", "lives", "violation"]).words(&[1, 2, 5]);
     for (known, row) in &rows {
         let (states, what) = match &row.caught {
             Some(caught) => (count(caught.states as u64), first_line(&caught.what)),
@@ -98,7 +104,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         let what = what.chars().take(90).collect();
         let fault = format!("{:?}", known.fault);
         let by = (known.by.layer().to_owned(), known.by.name().to_owned());
-        table.row(vec![fault, by.0, by.1, states, what]);
+        let none = if args.lives > 0 { "none" } else { "" };
+        let lives = row.lives.map_or_else(|| none.to_owned(), |node| format!("node {node}"));
+        table.row(vec![fault, by.0, by.1, states, lives, what]);
     }
     output.table(&table);
     let survived: Vec<&Known> =
@@ -128,6 +136,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
             "states": row.caught.as_ref().map(|caught| caught.states),
             "violation": row.caught.as_ref().map(|caught| first_line(&caught.what)),
             "clean": row.clean.as_ref().map(Result::is_ok),
+            "node": row.lives,
             "case": row.case,
         })
     };

@@ -12,7 +12,7 @@ use super::aloud::say;
 use super::caught::caught;
 use super::crash::{Crash, Point};
 use super::world::World;
-use plimsoll::fs::sim::{Count, NothingPersisted, OpKind, Profile, Scripted};
+use plimsoll::fs::sim::{Count, NothingPersisted, OpKind, Profile, Scripted, SimFileSystem};
 use std::collections::HashSet;
 
 /// What is tried.
@@ -157,10 +157,11 @@ fn guard<T>(stats: Stats, ends: impl Fn() -> Ends, run: impl FnOnce() -> T) -> R
 pub fn live(from: &World, point: Option<Point>, life: impl FnOnce(&mut World)) -> World {
     let mut world = from.fork();
     world.listen();
-    if let Some(Point { op, bytes }) = point {
-        world.fs.crash_in_write(op, bytes);
-    }
+    world.dies_at(point);
     life(&mut world);
+    if point.is_none() {
+        world.came_to_an_end();
+    }
     world.abandon();
     world.say_calls();
     world
@@ -198,6 +199,7 @@ pub fn second_life(plan: &Plan) -> impl Fn(&mut World) + use<> {
 /// The last word on a state: it can be read and written, and a further recovery makes the same of it.
 pub fn settle(world: &mut World) {
     world.faulty = false;
+    world.dies_at(None);
     world.recover();
     // The disk had to do for recovery; new files need room.
     world.fs.set_capacity(None);
@@ -212,38 +214,55 @@ pub fn settle(world: &mut World) {
     }
     let before: Vec<_> = world.oracle.names().iter().map(|log| world.view(log)).collect();
     world.abandon();
+    world.came_to_an_end();
     world.fs.power_cut(&mut NothingPersisted);
+    world.dies_at(None);
     world.recover();
     let after: Vec<_> = world.oracle.names().iter().map(|log| world.view(log)).collect();
     assert_eq!(before, after, "I10: two recoveries of one image");
     world.close();
-    assert!(!world.dead());
+    world.came_to_an_end();
 }
 
 impl Explorer {
-    /// The kinds of crash to try on a machine; and whether they are all that there are.
-    fn kinds(&mut self, world: &World, most: u64, seeds: u64) -> (Vec<Crash>, bool) {
+    /// The crashes to try on a machine, each with what it left; and whether they are all that there are.
+    fn crashes(
+        &mut self,
+        world: &World,
+        most: u64,
+        seeds: u64,
+    ) -> (Vec<(Crash, SimFileSystem)>, bool) {
         let mut kinds = vec![Crash::Death];
         if self.plan.evicts {
             kinds.push(Crash::Evict);
         }
         let mut count = Count::default();
-        world.fs.fork().power_cut(&mut count);
-        if count.outcomes <= most {
+        let all_persisted = world.fs.fork();
+        all_persisted.power_cut(&mut count);
+        let mut images = Vec::new();
+        let all = count.outcomes <= most;
+        if !all {
+            kinds.push(Crash::Nothing);
+            kinds.extend((0..seeds).map(|_| Crash::Seed(self.next() % 1_000_000)));
+            images.push((Crash::All, all_persisted));
+        }
+        images.extend(kinds.into_iter().map(|crash| {
+            let fs = world.fs.fork();
+            crash.strike(&fs);
+            (crash, fs)
+        }));
+        if all {
             let mut script = Scripted::default();
             loop {
-                world.fs.fork().power_cut(&mut script);
-                kinds.push(Crash::Script(script.script()));
+                let fs = world.fs.fork();
+                fs.power_cut(&mut script);
+                images.push((Crash::Script(script.script()), fs));
                 if !script.advance() {
-                    return (kinds, true);
+                    break;
                 }
             }
         }
-        kinds.extend([Crash::All, Crash::Nothing]);
-        for _ in 0..seeds {
-            kinds.push(Crash::Seed(self.next() % 1_000_000));
-        }
-        (kinds, false)
+        (images, all)
     }
 
     fn next(&mut self) -> u64 {
@@ -252,10 +271,9 @@ impl Explorer {
     }
 
     /// Whether this state was met before.
-    fn known(&mut self, crash: &Crash, world: &World) -> bool {
+    fn known(&mut self, crash: &Crash, fs: &SimFileSystem, oracle: u64) -> bool {
         self.stats.states += 1;
-        let new =
-            !crash.settles() || self.seen.insert((world.fs.fingerprint(), world.oracle.digest()));
+        let new = !crash.settles() || self.seen.insert((fs.fingerprint(), oracle));
         self.stats.distinct += usize::from(new);
         !new
     }
@@ -269,15 +287,15 @@ impl Explorer {
         for point in points {
             let ends = || vec![End { point, crash: None }];
             let dead = guard(self.stats, ends, || live(&base, Some(point), plan.script))?;
-            let (kinds, all) =
-                self.kinds(&dead, plan.exhaustive * if self.full { 16 } else { 1 }, plan.seeds);
+            let (crashes, all) =
+                self.crashes(&dead, plan.exhaustive * if self.full { 16 } else { 1 }, plan.seeds);
             self.stats.exhausted += usize::from(all);
-            for crash in kinds {
-                let image = dead.fork();
-                crash.strike(&image.fs);
-                if self.known(&crash, &image) {
+            let oracle = dead.oracle.digest();
+            for (crash, fs) in crashes {
+                if self.known(&crash, &fs, oracle) {
                     continue;
                 }
+                let image = dead.on(fs);
                 let first = End { point, crash: Some(crash) };
                 let ends = || vec![first.clone()];
                 let life = second_life(&plan);
@@ -304,15 +322,15 @@ impl Explorer {
         let life = second_life(&self.plan);
         let ends = |crash| vec![first.clone(), End { point, crash }];
         let dead = guard(self.stats, || ends(None), || live(image, Some(point), life))?;
-        let (kinds, _) = self.kinds(
+        let (crashes, _) = self.crashes(
             &dead,
             if self.full { 64 } else { self.plan.second_exhaustive },
             if self.full { 4 } else { 1 },
         );
-        for crash in kinds {
-            let mut image = dead.fork();
-            crash.strike(&image.fs);
-            if !self.known(&crash, &image) {
+        let oracle = dead.oracle.digest();
+        for (crash, fs) in crashes {
+            if !self.known(&crash, &fs, oracle) {
+                let mut image = dead.on(fs);
                 guard(self.stats, || ends(Some(crash.clone())), || settle(&mut image))?;
             }
         }

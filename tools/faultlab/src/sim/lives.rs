@@ -4,7 +4,7 @@
 //! the others: see [`Run`].
 
 use super::aloud::say;
-use super::crash::Crash;
+use super::crash::{Crash, Point};
 use super::faults::goes_on;
 use super::random::Random;
 use super::world::{SIZES, Staged, World};
@@ -214,9 +214,8 @@ fn live(world: &mut World, run: &Run, number: u64, note: &mut Note<'_>) -> Crash
     let (op, bytes) = (random.below(within), random.one_of(&[0, 0, 512, 1000, 2600]));
     let (actions, closes) = (random.below(30), random.below(2) == 0);
     let crash = crash(&mut random);
-    if doomed && !run.undoomed.contains(&number) {
-        world.fs.crash_in_write(world.fs.ops() + op, bytes);
-    }
+    let doomed_here = doomed && !run.undoomed.contains(&number);
+    world.dies_at(doomed_here.then(|| Point { op: world.fs.ops() + op, bytes }));
     // Recovery needs no space; what comes after it may.
     world.recover();
     world.faulty |= world.full();
@@ -238,6 +237,9 @@ fn live(world: &mut World, run: &Run, number: u64, note: &mut Note<'_>) -> Crash
     }
     for staged in staged {
         world.settle(staged);
+    }
+    if !doomed_here {
+        world.came_to_an_end();
     }
     world.abandon();
     world.fs.clear_faults();
@@ -285,6 +287,7 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
     }
     say(format_args!("nothing is broken any more:"));
     world.faulty = false;
+    world.dies_at(None);
     world.recover();
     world.mend();
     goes_on(&mut world);
@@ -293,6 +296,7 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
     world.close();
     world.recover();
     world.check_budget();
+    world.came_to_an_end();
     note.met.checks += world.checks;
     note.met.calm = true;
     if hashes {

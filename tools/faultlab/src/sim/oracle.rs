@@ -8,6 +8,8 @@
 use plimsoll::error::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// What the engine said of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,17 +24,47 @@ pub enum Said {
     Unknown,
 }
 
-/// One record that was handed to a log.
-#[derive(Clone, Debug, Hash)]
-pub struct Written {
+/// One record that was handed to a log, and never changes after that: forks of a machine share it.
+#[derive(Debug, Hash)]
+pub struct Record {
     log: String,
     /// Which log of that name: deleting begins another.
     incarnation: u32,
     /// Number of the first record of its batch.
     batch: usize,
-    said: Said,
     headers: Vec<u8>,
     payload: Vec<u8>,
+}
+
+/// A record, and what was said of it.
+#[derive(Clone, Debug)]
+pub struct Written {
+    said: Said,
+    record: Arc<Record>,
+    /// Of the record.
+    hash: u64,
+}
+
+impl Written {
+    fn new(record: Record) -> Self {
+        let mut hasher = DefaultHasher::new();
+        record.hash(&mut hasher);
+        Self { said: Said::Nothing, record: Arc::new(record), hash: hasher.finish() }
+    }
+}
+
+impl Hash for Written {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.said, self.hash).hash(state);
+    }
+}
+
+impl Deref for Written {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.record
+    }
 }
 
 /// One record as the engine shows it.
@@ -151,14 +183,7 @@ impl Oracle {
             assert!(payload_len >= payload.len(), "record of {len} bytes holds no number");
             payload.resize(payload_len, FILLER);
             let log = log.to_owned();
-            self.written.push(Written {
-                log,
-                incarnation,
-                batch,
-                said: Said::Nothing,
-                headers,
-                payload,
-            });
+            self.written.push(Written::new(Record { log, incarnation, batch, headers, payload }));
         }
         batch
     }
@@ -166,7 +191,15 @@ impl Oracle {
     /// Takes bytes that the test made itself.
     pub fn appending_payload(&mut self, log: &str, behind_number: &[u8]) -> usize {
         let number = self.appending(log, &[128]);
-        self.written[number].payload.extend_from_slice(behind_number);
+        let Record { log, incarnation, batch, headers, payload } = &*self.written[number];
+        let record = Record {
+            log: log.clone(),
+            incarnation: *incarnation,
+            batch: *batch,
+            headers: headers.clone(),
+            payload: [payload, behind_number].concat(),
+        };
+        self.written[number] = Written::new(record);
         number
     }
 

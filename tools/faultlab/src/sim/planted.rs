@@ -5,6 +5,7 @@ use super::case::{Case, What};
 use super::caught::{caught, first_line};
 use super::checks;
 use super::explore::{Effort, explore};
+use super::lives::{self, Met, Run};
 use super::{plan, reuse, rules};
 use plimsoll::planted::{self, Fault};
 
@@ -90,6 +91,14 @@ pub fn under<T>(fault: Option<Fault>, run: impl FnOnce() -> T) -> T {
         Some(fault) => planted::with(fault, run),
         None => run(),
     }
+}
+
+/// The first of so many nodes whose random lives notice a fault, and the violation; none if none does.
+pub fn noticed_by_lives(fault: Fault, nodes: u64) -> Option<(u64, String)> {
+    (1..=nodes).find_map(|seed| {
+        let run = || lives::run(&Run::of(seed), false, &mut Met::default());
+        Some((seed, caught(|| planted::with(fault, run)).err()?))
+    })
 }
 
 /// The check of this name.

@@ -1,6 +1,7 @@
 //! One simulated machine with a node on it, driven in one thread. Whatever the engine answers goes to the oracle.
 
 use super::aloud::{is_aloud, say, words};
+use super::crash::Point;
 use super::oracle::{Oracle, Shown, View};
 use plimsoll::clock::ManualClock;
 use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishError, Stopped};
@@ -22,6 +23,11 @@ pub const DATA: &str = "/data";
 
 /// Small enough that a few records fill a file: room for 4, 8 and 24 KiB of records.
 pub const SIZES: ClassSizes = ClassSizes { tiny: 12288, small: 16384, main: 32768 };
+
+/// Far more than any script leaves to do, so that a search ends whatever the engine does.
+const MOST_STEPS: u64 = 100_000;
+const MOST_RECORDS: usize = 50_000;
+const MOST_CALLS: u64 = 100_000;
 
 /// A batch that is staged.
 #[derive(Debug)]
@@ -101,12 +107,17 @@ impl World {
 
     /// A copy of the machine without its process.
     pub fn fork(&self) -> Self {
+        self.on(self.fs.fork())
+    }
+
+    /// As [`World::fork`], on another disk.
+    pub fn on(&self, fs: SimFileSystem) -> Self {
         Self {
             faulty: self.faulty,
             options: self.options.clone(),
             last: self.last,
             pooled: self.pooled,
-            ..Self::of(self.fs.fork(), self.oracle.clone())
+            ..Self::of(fs, self.oracle.clone())
         }
     }
 
@@ -115,6 +126,18 @@ impl World {
             self.say_calls();
             say(format_args!("{:>6} {what}", self.fs.ops()));
         }
+    }
+
+    /// Lets the process die at a point, or, so that every search ends, after more calls than any life makes.
+    pub fn dies_at(&self, point: Option<Point>) {
+        let Point { op, bytes } =
+            point.unwrap_or(Point { op: self.fs.ops() + MOST_CALLS, bytes: 0 });
+        self.fs.crash_in_write(op, bytes);
+    }
+
+    /// After a life that was to end by itself.
+    pub fn came_to_an_end(&self) {
+        assert!(!self.dead(), "the engine has no end of calls");
     }
 
     /// Notes the calls from here on, to say them.
@@ -369,14 +392,22 @@ impl World {
         if self.up() {
             self.say(format_args!("idle"));
             self.clock.advance(Duration::from_secs(11));
-            while self.node().step() {}
+            self.work_off();
         }
     }
 
     /// What the node's threads would do now.
     pub fn work(&mut self) {
         if self.up() {
-            while self.node().step() {}
+            self.work_off();
+        }
+    }
+
+    fn work_off(&self) {
+        let mut steps = 0;
+        while self.node().step() {
+            steps += 1;
+            assert!(steps < MOST_STEPS, "the node's threads have no end of work");
         }
     }
 
@@ -397,6 +428,7 @@ impl World {
             let mut reader = open.read_from(head)?;
             while let Some(record) = reader.next()? {
                 let offset = record.offset.0;
+                assert!(records.len() < MOST_RECORDS, "I3: log {log} shows no end of records");
                 records.push(Shown { offset, headers: record.headers, payload: record.payload });
             }
             Ok(())
