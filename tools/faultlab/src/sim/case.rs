@@ -264,7 +264,13 @@ pub fn kept() -> PathBuf {
 pub fn replay_all() {
     for (path, case) in all_in(&kept()).unwrap() {
         if case.planted.is_none() || known::CAN_PLANT {
-            case.holds().unwrap_or_else(|what| panic!("{}: {what}", path.display()));
+            let anew = match case.planted {
+                Some(fault) => format!(
+                    "\nif the engine's calls are others now: faultlab mutants {fault:?} --cases DIR"
+                ),
+                None => String::new(),
+            };
+            case.holds().unwrap_or_else(|what| panic!("{}: {what}{anew}", path.display()));
         }
     }
 }
