@@ -211,6 +211,16 @@ mod tests {
     }
 
     #[test]
+    fn as_many_as_can_be_is_no_more_than_the_budget_allows() {
+        let mut all = holding([4, 0, 0], 11_100);
+        all.wanted = ByClass { tiny: u64::MAX, small: u64::MAX, main: u64::MAX };
+        assert!(all.keeps(SizeClass::Tiny));
+        assert!(!all.keeps(SizeClass::Small) && !all.keeps(SizeClass::Main));
+        all.held.tiny += 111;
+        assert_eq!((all.next_to_make(), all.over()), (None, None));
+    }
+
+    #[test]
     fn releasing_what_is_over_and_keeping_what_fits_never_contradict() {
         for budget in (0..30_000).step_by(50) {
             for held in 0..512 {

@@ -63,11 +63,8 @@ impl Shelf {
             Ok(header.class)
         });
         self.with(|state| {
-            let keeps = |class| state.holding(self.at).keeps(class);
-            let kept = match &fit {
-                Ok(class) => keeps(*class).then_some(*class),
-                Err(_) => None,
-            };
+            let fitting = fit.as_ref().ok().copied();
+            let kept = fitting.filter(|class| state.holding(self.at).keeps(*class));
             let book = &mut state.books[self.at];
             match (fit, kept) {
                 (_, Some(class)) => *book.coming.of_mut(class) += 1,

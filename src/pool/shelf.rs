@@ -15,7 +15,7 @@
 use super::device::{Device, DeviceState, Shelved};
 use super::make::{Making, remove};
 use super::names::sync_below;
-use super::stamp::{self, Unfit};
+use super::stamp::{self, Stamp, Unfit};
 use super::{Bell, Last};
 use crate::clock::Clock;
 use crate::format::layout::ClassSizes;
@@ -60,8 +60,6 @@ pub(crate) struct Shelf {
     settling: Mutex<()>,
     /// The node closes: nothing long is begun or gone on with.
     pub(super) closing: AtomicBool,
-    /// Spares that were there at the start.
-    found: AtomicU64,
     /// Directories that nothing can be renamed into.
     pub(super) apart: Mutex<BTreeSet<PathBuf>>,
     /// What the worker is making; held while it works on it.
@@ -105,7 +103,6 @@ impl Shelf {
             next: AtomicU64::new(0),
             settling: Mutex::default(),
             closing: AtomicBool::new(false),
-            found: AtomicU64::new(0),
             apart: Mutex::default(),
             making: Mutex::default(),
         };
@@ -142,7 +139,6 @@ impl Shelf {
             }
         }
         self.next.store(next, Ordering::Relaxed);
-        self.found.store(found.len() as u64, Ordering::Relaxed);
         let mut state = self.device.lock();
         let book = &mut state.books[self.at];
         for (path, header) in found {
@@ -239,13 +235,8 @@ impl Shelf {
             });
             return Stamped::NotNow;
         }
-        // Those of an earlier life are the first in their queues.
-        let again = self
-            .found
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok();
         match stamped {
-            Ok((now, generation)) => self.with(|state| {
+            Ok(Stamp { class: now, generation, again }) => self.with(|state| {
                 let book = &mut state.books[self.at];
                 *book.coming.of_mut(class) -= 1;
                 book.counters.stamped += 1;

@@ -27,6 +27,15 @@ impl From<io::Error> for Unfit {
     }
 }
 
+/// A header that was written for the next use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    pub(super) class: SizeClass,
+    pub(super) generation: Generation,
+    /// It was a spare's already.
+    pub(super) again: bool,
+}
+
 /// What serves again is of one of the sizes, and whole.
 pub(super) fn class_of(
     fs: &dyn FileSystem,
@@ -78,7 +87,7 @@ pub(super) fn stamp(
     sizes: &ClassSizes,
     last: Generation,
     now: u64,
-) -> Result<(SizeClass, Generation), Unfit> {
+) -> Result<Stamp, Unfit> {
     let file = fs.open_write(path).map_err(Unfit::Unopened)?;
     let header = header_of(&*file, sizes)?;
     let generation = if planted::is(Fault::StampedWithSameGeneration) {
@@ -93,5 +102,5 @@ pub(super) fn stamp(
     } else {
         file.write_and_sync(&[Write { position: 0, bytes: &block }])?;
     }
-    Ok((header.class, generation))
+    Ok(Stamp { class: header.class, generation, again: header.in_use.is_none() })
 }

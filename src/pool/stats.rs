@@ -60,7 +60,8 @@ pub struct PoolStats {
     pub given_back: u64,
     /// Headers written for the next use, those at the start included.
     pub stamped: u64,
-    /// Spares of an earlier life that got another generation before they could be used.
+    /// Of those, spares that got another generation before they could be used: those of an earlier life, and what recovery
+    /// found being taken.
     pub stamped_again: u64,
     /// Files made ahead.
     pub made: u64,

@@ -132,7 +132,7 @@ impl Shelf {
             None => match self.begin() {
                 None => return Step::Idle,
                 Some(Ok(making)) => making,
-                Some(Err(error)) => return self.not_made(SizeClass::Tiny, &error),
+                Some(Err(error)) => return self.not_made(&error),
             },
         };
         let class = making.class;
@@ -143,7 +143,7 @@ impl Shelf {
             }
             Err(error) => {
                 self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
-                self.not_made(class, &error)
+                self.not_made(&error)
             }
         }
     }
@@ -197,14 +197,14 @@ impl Shelf {
         Ok(None)
     }
 
-    fn not_made(&self, class: SizeClass, error: &io::Error) -> Step {
+    fn not_made(&self, error: &io::Error) -> Step {
         let (again, full) = (self.clock.elapsed() + TRY_AGAIN, is_no_space(error));
         self.with(|state| {
             state.retry_at = again;
             state.full |= full;
         });
         if !full {
-            tracing::warn!(dir = %self.dir.display(), %class, %error, "no file is made ahead");
+            tracing::warn!(dir = %self.dir.display(), %error, "no file is made ahead");
             return Step::Idle;
         }
         // What is kept back comes before what can be released, in whichever directory of the device that is.
