@@ -182,6 +182,9 @@ pub enum AppendError {
     /// The log takes no appends.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+    /// A new file was refused, as it would leave too little of the disk.
+    #[error(transparent)]
+    Limited(#[from] crate::permit::Limited),
     /// A file could not be had or opened: no space (see [`DiskError::is_no_space`]), no descriptor.
     #[error("not written: {0}")]
     Disk(#[from] DiskError),
@@ -319,6 +322,9 @@ pub enum OpenError {
         /// What is allowed.
         reason: String,
     },
+    /// A limit that does not fit.
+    #[error(transparent)]
+    Limits(#[from] crate::limits::LimitsError),
     /// The node is closed.
     #[error("the node is closed")]
     Closed,

@@ -57,6 +57,13 @@ pub enum Fault {
     KeptBackReleased,
     UnfinishedNotRemoved,
     MadeWithoutSync,
+    PermitUsedTwice,
+    FreeSpaceFromRootsShare,
+    ReleasedCountedTwice,
+    OldSampleTakenForGood,
+    LevelNotRecheckedAtDebit,
+    ClearLineSameAsSetLine,
+    MemoryCountsPageCache,
 }
 
 impl Fault {
@@ -110,6 +117,13 @@ impl Fault {
         Self::KeptBackReleased,
         Self::UnfinishedNotRemoved,
         Self::MadeWithoutSync,
+        Self::PermitUsedTwice,
+        Self::FreeSpaceFromRootsShare,
+        Self::ReleasedCountedTwice,
+        Self::OldSampleTakenForGood,
+        Self::LevelNotRecheckedAtDebit,
+        Self::ClearLineSameAsSetLine,
+        Self::MemoryCountsPageCache,
     ];
 }
 

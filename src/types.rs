@@ -138,6 +138,12 @@ impl Fraction {
         Self(millionths)
     }
 
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// Its share of `whole`, rounded down.
     #[must_use]
     pub fn of(self, whole: u64) -> u64 {
@@ -157,6 +163,42 @@ impl fmt::Display for Fraction {
     }
 }
 
+/// How much room is left, of a disk or of memory: the higher, the less may still be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Enough.
+    #[default]
+    Ok,
+    /// Spares are given up, and publishes are slowed.
+    Soft,
+    /// Publishes are refused.
+    Hard,
+    /// Only what frees space, and what keeps the node going, is still written. Memory has no such level.
+    Reserve,
+}
+
+impl Level {
+    /// All levels, the lowest first.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Soft, Self::Hard, Self::Reserve];
+
+    /// The name as tools print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Soft => "soft",
+            Self::Hard => "hard",
+            Self::Reserve => "reserve",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// What a write is for. Pressure slows and refuses [`WriteClass::Publish`] first and never stops what frees space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteClass {
@@ -173,11 +215,43 @@ pub enum WriteClass {
 }
 
 impl WriteClass {
+    /// All classes, in the order in which pressure stops them; the last three it never does.
+    pub const ALL: [Self; 5] =
+        [Self::Publish, Self::Replicate, Self::Acknowledge, Self::Coordination, Self::Recovery];
+
+    /// The name as tools print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Replicate => "replicate",
+            Self::Acknowledge => "acknowledge",
+            Self::Coordination => "coordination",
+            Self::Recovery => "recovery",
+        }
+    }
+
+    /// The lowest level at which it is refused; `None` for what frees space or keeps the node going.
+    #[must_use]
+    pub const fn refused_from(self) -> Option<Level> {
+        match self {
+            Self::Publish => Some(Level::Hard),
+            Self::Replicate => Some(Level::Reserve),
+            Self::Acknowledge | Self::Coordination | Self::Recovery => None,
+        }
+    }
+
     /// Whether it may begin a file that is kept back: what frees space, and what keeps the node going, while nothing else
     /// is to be had.
     #[must_use]
     pub const fn may_use_kept_back(self) -> bool {
         matches!(self, Self::Acknowledge | Self::Coordination | Self::Recovery)
+    }
+}
+
+impl fmt::Display for WriteClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

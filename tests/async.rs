@@ -8,7 +8,7 @@
 )]
 
 use plimsoll::error::{AppendError, Outcome, PublishError, ReadError, TruncateError};
-use plimsoll::permit::{Decision, Gate, Permit};
+use plimsoll::permit::{Decision, Permit};
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
 };
@@ -100,17 +100,17 @@ fn open(node: &Node, log: &str) -> Log {
     node.open_log(&name(log), LogOptions::default()).unwrap()
 }
 
-fn permit(node: &Node, bytes: usize) -> Permit {
-    let Decision::Admit(permit) = node.admission().decide(WriteClass::Publish, bytes as u64) else {
+fn permit(log: &Log, bytes: usize) -> Permit {
+    let Decision::Admit(permit) = log.admit(WriteClass::Publish, bytes as u64) else {
         panic!("the gate is open")
     };
     permit
 }
 
 /// Appends one record without blocking the thread; gives its offset.
-async fn publish(node: &Node, log: &Log, payload: &[u8]) -> u64 {
+async fn publish(log: &Log, payload: &[u8]) -> u64 {
     let records = [NewRecord::new(payload)];
-    let ticket = log.append_async(permit(node, payload.len()), &records).await.unwrap();
+    let ticket = log.append_async(permit(log, payload.len()), &records).await.unwrap();
     ticket.await.unwrap().first.0
 }
 
@@ -127,13 +127,13 @@ fn appends_and_tickets_are_futures() {
     let written = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let (node, log, written) = (&node, &log, &written);
+            let (log, written) = (&log, &written);
             scope.spawn(move || {
                 for number in 0..100 {
                     // Some of them need a new file, which the node makes meanwhile.
                     let mut payload = format!("{thread}:{number}").into_bytes();
                     payload.resize(payload.len() + number * 37, b'.');
-                    let offset = block_on(publish(node, log, &payload));
+                    let offset = block_on(publish(log, &payload));
                     assert_eq!(written.lock().unwrap().insert(offset, payload), None);
                 }
             });
@@ -151,12 +151,11 @@ fn many_logs_are_committed_for_one_thread_that_never_blocks() {
     let dir = tempfile::tempdir().unwrap();
     let node = node(dir.path());
     let logs: Vec<Log> = (0..40).map(|number| open(&node, &format!("q/{number}"))).collect();
-    let node = &node;
     let tasks = logs.iter().map(|log| {
         let task = async move {
             for number in 0..20u64 {
                 let payload = format!("{}:{number}", log.name());
-                assert_eq!(publish(node, log, payload.as_bytes()).await, number);
+                assert_eq!(publish(log, payload.as_bytes()).await, number);
             }
         };
         Box::pin(task) as Pin<Box<dyn Future<Output = ()>>>
@@ -184,7 +183,7 @@ fn try_append_says_busy_and_the_node_does_what_is_missing() {
     let mut busy = 0;
     let mut tickets = Vec::new();
     while tickets.len() < 100 {
-        match log.try_append(&permit(&node, payload.len()), &batch) {
+        match log.try_append(&permit(&log, payload.len()), &batch) {
             Ok(ticket) => tickets.push(ticket),
             Err(AppendError::Busy) => {
                 busy += 1;
@@ -209,16 +208,16 @@ fn futures_that_are_dropped_leave_nothing_half_done() {
     let mut context = Context::from_waker(&waker);
     // An append that has to wait for a file and is given up: nothing of it is ever written.
     let batch = [NewRecord::new(b"given up")];
-    let mut given_up = Box::pin(log.append_async(permit(&node, 8), &batch));
+    let mut given_up = Box::pin(log.append_async(permit(&log, 8), &batch));
     assert!(given_up.as_mut().poll(&mut context).is_pending());
     drop(given_up);
     assert_eq!(log.tail(), Offset::ZERO);
     // A ticket that was polled once, and one that was not: both are committed.
     let mut polled: Ticket =
-        block_on(log.append_async(permit(&node, 6), &[NewRecord::new(b"polled")])).unwrap();
+        block_on(log.append_async(permit(&log, 6), &[NewRecord::new(b"polled")])).unwrap();
     let _ = Pin::new(&mut polled).poll(&mut context);
     drop(polled);
-    drop(block_on(log.append_async(permit(&node, 7), &[NewRecord::new(b"dropped")])).unwrap());
+    drop(block_on(log.append_async(permit(&log, 7), &[NewRecord::new(b"dropped")])).unwrap());
     let mut reader = log.read_from(Offset::ZERO).unwrap();
     for expected in [b"polled".as_slice(), b"dropped"] {
         assert!(reader.wait(HANGS).unwrap());
@@ -257,7 +256,7 @@ fn wakers_are_called_outside_the_locks() {
     let log = open(&node, "a");
     let (done, doing) = mpsc::channel();
     for number in 0..200u64 {
-        let ticket = block_on(log.append_async(permit(&node, 1), &[NewRecord::new(b"x")])).unwrap();
+        let ticket = block_on(log.append_async(permit(&log, 1), &[NewRecord::new(b"x")])).unwrap();
         let waker = Arc::new(PollAtOnce {
             log: log.clone(),
             ticket: Mutex::new(Some(ticket)),
@@ -279,7 +278,7 @@ struct Told {
     unknown: Vec<Vec<u8>>,
 }
 
-fn writer(node: &Node, log: &Log, writer: u64, stop: &AtomicBool) -> Told {
+fn writer(log: &Log, writer: u64, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     for number in 0u64.. {
         let mut payload = format!("{writer}:{number}:").into_bytes();
@@ -289,10 +288,10 @@ fn writer(node: &Node, log: &Log, writer: u64, stop: &AtomicBool) -> Told {
         let answer = match number % 3 {
             0 => log.publish(WriteClass::Publish, &records),
             1 => block_on(async {
-                let ticket = log.append_async(permit(node, payload.len()), &records).await?;
+                let ticket = log.append_async(permit(log, payload.len()), &records).await?;
                 Ok(ticket.await?)
             }),
-            _ => match log.try_append(&permit(node, payload.len()), &records) {
+            _ => match log.try_append(&permit(log, payload.len()), &records) {
                 Ok(ticket) => ticket.wait().map_err(PublishError::from),
                 Err(error) => Err(error.into()),
             },
@@ -364,9 +363,9 @@ fn writers_followers_truncation_and_a_close_at_any_moment() {
         let log = open(&node, "a");
         let (stop, truncated) = (AtomicBool::new(false), AtomicU64::new(0));
         let (told, seen) = std::thread::scope(|scope| {
-            let (log, stop, truncated, node_ref) = (&log, &stop, &truncated, &node);
+            let (log, stop, truncated) = (&log, &stop, &truncated);
             let writers: Vec<_> =
-                (0..8).map(|w| scope.spawn(move || writer(node_ref, log, w, stop))).collect();
+                (0..8).map(|w| scope.spawn(move || writer(log, w, stop))).collect();
             let followers: Vec<_> =
                 (0..2).map(|_| scope.spawn(move || follower(log, stop))).collect();
             let truncation = scope.spawn(move || {

@@ -13,7 +13,7 @@ use plimsoll::error::{AppendError, Outcome, PublishError};
 use plimsoll::fs::sim::{
     AllPersisted, Fault, NothingPersisted, OpKind, Reached, Seeded, SimFileSystem, What,
 };
-use plimsoll::permit::{Decision, Gate, PERMIT_LIFE, PermitError};
+use plimsoll::permit::{Decision, PERMIT_LIFE, PermitError};
 use plimsoll::{NewRecord, NodeOptions, Offset, WriteClass};
 use std::time::Duration;
 
@@ -256,8 +256,7 @@ fn a_permit_is_good_for_its_bytes_and_its_time_only() {
     let mut world = running();
     world.append("a", &[512]);
     let permit = |world: &World, bytes: u64| {
-        let Decision::Admit(permit) = world.node().admission().decide(WriteClass::Publish, bytes)
-        else {
+        let Decision::Admit(permit) = world.log("a").admit(WriteClass::Publish, bytes) else {
             panic!("the gate is open")
         };
         permit

@@ -12,7 +12,7 @@ use faultlab::sim::world::{DATA, SIZES, World};
 use plimsoll::error::OpenError;
 use plimsoll::fs::sim::{NothingPersisted, SimFileSystem};
 use plimsoll::fs::{FileKind, FileSystem};
-use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
+use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Size, WriteClass};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn case_H1_restarts_open_no_more_files_and_make_no_more_segments() {
         options.segment_size = 64 << 10;
         options.open_files = OPEN_FILES;
         // What is counted is the logs'.
-        (options.pool.kept_back, options.pool.prepared) = (0, 0);
+        (options.limits.pool.kept_back, options.limits.pool.prepared) = (Size(0), 0);
         options.recovery_threads = 4;
         Node::open(dir.path(), options).unwrap()
     };

@@ -1,7 +1,6 @@
 //! The main job on the machine's own file system: append, read, truncate, delete, close, open again.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
-use plimsoll::permit::Gate;
 use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
 use std::path::Path;
 use std::time::Duration;
@@ -84,7 +83,7 @@ fn dropped_tickets_are_committed_and_followers_see_them() {
     for number in 0..500u64 {
         let bytes = payload(number);
         let plimsoll::permit::Decision::Admit(permit) =
-            node.admission().decide(WriteClass::Publish, bytes.len() as u64)
+            log.admit(WriteClass::Publish, bytes.len() as u64)
         else {
             panic!("the gate is open")
         };

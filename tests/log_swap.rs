@@ -4,7 +4,7 @@
 use plimsoll::clock::{Clock, ManualClock};
 use plimsoll::fs::sim::{Fault, OpKind, SimFileSystem, What};
 use plimsoll::types::SizeClass;
-use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
+use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Size, WriteClass};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +23,13 @@ impl Machine {
     fn start(&self) -> Node {
         let mut options = NodeOptions::default();
         options.segment_size = 1 << 20;
-        options.pool.kept_back = 0;
+        options.limits.pool.kept_back = Size(0);
         Node::builder("/data")
             .options(options)
             .file_system(Arc::new(self.fs.process()))
             .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
             .without_threads()
+            .without_pressure()
             .open()
             .unwrap()
     }
@@ -110,9 +111,9 @@ fn without_room_for_a_tiny_file_the_large_one_stays() {
     let log = open(&node);
     append(&log, 60);
     log.truncate_before(log.durable()).unwrap();
-    let mut options = node.pool_options();
-    options.budget_cap = 0;
-    node.set_pool_options(options).unwrap();
+    let mut limits = node.limits();
+    limits.pool.budget_cap = Size(0);
+    node.set_limits(limits).unwrap();
     while node.step() {}
     assert_eq!(node.stats().pools[0].bytes, 0);
     let full = What::Errno(libc::ENOSPC);

@@ -7,7 +7,7 @@ use plimsoll::error::{AppendError, PublishError};
 use plimsoll::fs::sim::{Fault, OpKind, SimFileSystem, What};
 use plimsoll::fs::{File, FileSystem};
 use plimsoll::types::Fraction;
-use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
+use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Size, WriteClass};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl Machine {
         fs.prepare_dir("/other").unwrap();
         let mut options = NodeOptions::default();
         options.segment_size = 1 << 20;
-        (options.pool.budget, options.pool.prepared) = (Fraction::percent(2), 0);
-        options.pool.kept_back = 0;
+        (options.limits.pool.budget, options.limits.pool.prepared) = (Fraction::percent(2), 0);
+        options.limits.pool.kept_back = Size(0);
         Self { fs, clock: Arc::new(ManualClock::new(1_700_000_000_000)), options, two: false }
     }
 
@@ -42,6 +42,7 @@ impl Machine {
             .file_system(Arc::new(self.fs.process()))
             .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
             .without_threads()
+            .without_pressure()
             .open()
             .unwrap()
     }
@@ -134,8 +135,8 @@ fn a_log_heals_where_no_spare_can_be_renamed_into_it() {
 fn right_after_a_start_on_a_full_disk_what_is_kept_back_comes_before_a_publish() {
     let mut machine = Machine::new();
     machine.fs.set_capacity(Some(64 << 20));
-    machine.options.pool.budget = Fraction::percent(0);
-    machine.options.pool.kept_back = 4 * TINY;
+    machine.options.limits.pool.budget = Fraction::percent(0);
+    machine.options.limits.pool.kept_back = Size(4 * TINY);
     let node = machine.start();
     let giver = open(&node, "giver");
     (0..20).for_each(|_| _ = publish(&giver, WriteClass::Publish, 16_000).unwrap());
@@ -180,8 +181,8 @@ fn with_two_directories(budget: u32) -> (Machine, Node) {
     let mut machine = Machine::new();
     machine.two = true;
     machine.fs.set_capacity(Some(64 << 20));
-    machine.options.pool.budget = Fraction::percent(budget);
-    machine.options.pool.kept_back = 8 * TINY;
+    machine.options.limits.pool.budget = Fraction::percent(budget);
+    machine.options.limits.pool.kept_back = Size(8 * TINY);
     let node = machine.start();
     let giver = open(&node, "giver");
     (0..100).for_each(|_| _ = publish(&giver, WriteClass::Publish, 16_000).unwrap());

@@ -3,7 +3,7 @@
 
 use plimsoll::clock::{Clock, ManualClock};
 use plimsoll::fs::sim::{Fault, OpKind, SimFileSystem, What};
-use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, WriteClass};
+use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Size, WriteClass};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ const LOGS: usize = 200;
 fn start(fs: &SimFileSystem, clock: &Arc<ManualClock>) -> Node {
     let mut options = NodeOptions::default();
     options.segment_size = 1 << 20;
-    options.pool.kept_back = 1 << 20;
+    options.limits.pool.kept_back = Size(1 << 20);
     Node::builder("/data")
         .options(options)
         .file_system(Arc::new(fs.process()))
         .clock(Arc::clone(clock) as Arc<dyn Clock>)
         .without_threads()
+        .without_pressure()
         .open()
         .unwrap()
 }

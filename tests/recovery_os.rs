@@ -12,7 +12,7 @@ use plimsoll::format::record::{self, RecordHeader};
 use plimsoll::format::{Key, RECORDS_POSITION};
 use plimsoll::fs::{FileSystem, OsFileSystem};
 use plimsoll::recovery::{Context, RecoverError, Recovered, Tail, look, recover};
-use plimsoll::segment::{GivenUp, Reuse, SegmentSource, Spare, Want};
+use plimsoll::segment::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
 use plimsoll::types::{Generation, LogId, Offset, SizeClass};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ impl SegmentSource for Deletes {
         &self.0
     }
 
-    fn take(&self, _: &Want<'_>) -> io::Result<Spare> {
-        Err(io::Error::from_raw_os_error(libc::ENOSPC))
+    fn take(&self, _: &Want<'_>) -> Result<Spare, TakeError> {
+        Err(io::Error::from_raw_os_error(libc::ENOSPC).into())
     }
 
     fn give_back(&self, _: Spare) {}

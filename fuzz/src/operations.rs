@@ -17,9 +17,10 @@ use plimsoll::fs::sim::{
     AllPersisted, Charges, Fault, Names, NothingPersisted, OpKind, Profile, Reached, Sectors,
     Seeded, SimFileSystem, What, When,
 };
-use plimsoll::permit::{Decision, Gate, Permit};
+use plimsoll::permit::{Decision, Permit};
 use plimsoll::{
-    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Reader, Ticket, WriteClass,
+    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Reader, Size, Ticket,
+    WriteClass,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -457,9 +458,9 @@ impl World {
         }
     }
 
-    fn permit(&self, records: &[NewRecord<'_>]) -> Permit {
+    fn permit(&self, log: &Log, records: &[NewRecord<'_>]) -> Permit {
         let bytes = records.iter().map(|new| new.headers.len() + new.payload.len()).sum::<usize>();
-        match self.node().admission().decide(WriteClass::Publish, bytes as u64) {
+        match log.admit(WriteClass::Publish, bytes as u64) {
             Decision::Admit(permit) => permit,
             Decision::Delay { wait, permit } => {
                 self.clock.advance(wait);
@@ -474,7 +475,7 @@ impl World {
         let ids: Vec<u64> = batch.iter().map(|(id, ..)| *id).collect();
         let records = records(&batch);
         let Some(log) = self.usable(at) else { return };
-        let permit = self.permit(&records);
+        let permit = self.permit(&log, &records);
         let now = self.clock.unix_millis();
         self.stamps.extend(ids.iter().map(|id| (*id, now)));
         let result =
@@ -740,13 +741,14 @@ impl World {
         let mut options = NodeOptions::default();
         options.idle_checkpoint = IDLE;
         options.open_files = 3;
-        options.pool.kept_back = 2 * SIZES.tiny;
-        options.pool.prepared = 1;
+        options.limits.pool.kept_back = Size(2 * SIZES.tiny);
+        options.limits.pool.prepared = 1;
         Node::builder(DATA)
             .options(options)
             .file_system(Arc::new(self.fs.process()))
             .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
             .without_threads()
+            .without_pressure()
             .open()
     }
 

@@ -1,32 +1,198 @@
-//! Who may append now. A permit is made only here and consumed by `append`, so no write goes round admission.
+//! Who may append now: class and level of pressure give admit, delay or refuse.
 //!
-//! At present the gate admits everything; classes, refusals and permits have their final shape.
+//! A permit is made only here and consumed by `append`, so no write goes round admission. Deciding never blocks and never
+//! sleeps: who is delayed is told for how long, and waits.
+
+mod hint;
+mod stats;
+mod verdict;
+
+pub use stats::{AdmissionStats, ClassStats};
 
 use crate::clock::Clock;
-use crate::permit::{Decision, Gate, PERMIT_LIFE, Permit};
-use crate::types::WriteClass;
-use std::sync::Arc;
+use crate::limits::Limits;
+use crate::permit::{Decision, Gate, Grant, LimitReason, Limited, Permit, Waiting};
+use crate::pressure::{DiskMonitor, DiskReading, Gauge, MemoryMonitor, Shortage};
+use crate::types::{Level, WriteClass};
+use hint::Bounds;
+use stats::Counters;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use verdict::Verdict;
 
-/// The gate of one node. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Admission {
+/// Bytes of batches of one log that may wait out a delay at a time; more is refused, as what waits holds memory.
+const LOG_WAITING_MAX: u64 = 4 << 20;
+
+/// The same for all logs of a node.
+const NODE_WAITING_MAX: u64 = 64 << 20;
+
+/// The gate of one node.
+#[derive(Debug)]
+pub(crate) struct Admission {
     clock: Arc<dyn Clock>,
+    memory: Arc<MemoryMonitor>,
+    counters: Counters,
+    waiting: Arc<Waiting>,
+    /// The delay at hard, in microseconds.
+    max_delay: AtomicU64,
+    bounds: Mutex<Bounds>,
+    /// Numbers the refusals, for their spread.
+    refusals: AtomicU64,
+}
+
+fn bounds(limits: &Limits) -> Bounds {
+    Bounds { first: limits.retry.first, max: limits.retry.max }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Admission {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock }
+    /// `first` numbers the first refusal; it differs between nodes, so that their hints do too.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        memory: Arc<MemoryMonitor>,
+        limits: &Limits,
+        first: u64,
+    ) -> Self {
+        Self {
+            clock,
+            memory,
+            counters: Counters::default(),
+            waiting: Arc::default(),
+            max_delay: AtomicU64::new(micros(limits.slow.max_delay)),
+            bounds: Mutex::new(bounds(limits)),
+            refusals: AtomicU64::new(first),
+        }
+    }
+
+    pub(crate) fn set_limits(&self, limits: &Limits) {
+        self.max_delay.store(micros(limits.slow.max_delay), Ordering::Relaxed);
+        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = bounds(limits);
+    }
+
+    pub(crate) fn stats(&self) -> AdmissionStats {
+        self.counters.stats(self.waiting.bytes())
+    }
+
+    fn hint(&self, lasted: Duration) -> Duration {
+        let bounds = *self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.refusals.fetch_add(1, Ordering::Relaxed);
+        hint::spread(hint::base(bounds, lasted), number)
+    }
+
+    /// The refusal of a write at the level of its disk; counts it.
+    fn refuse_for_disk(&self, disk: &DiskMonitor, class: WriteClass) -> Limited {
+        let reading = disk.reading(self.clock.elapsed());
+        let line = reading.thresholds.of(class.refused_from().unwrap_or(Level::Hard));
+        let detail = reading.to_string();
+        self.disk_limited(reading, class, line, detail)
+    }
+
+    /// The refusal of a new file that would take a disk down to that level; counts it.
+    pub(crate) fn refuse_file(
+        &self,
+        disk: &DiskMonitor,
+        class: WriteClass,
+        shortage: &Shortage,
+    ) -> Limited {
+        let reading = disk.reading(self.clock.elapsed());
+        let detail = format!("{reading}; the log needs a new file, and there is {shortage}");
+        self.disk_limited(reading, class, shortage.line, detail)
+    }
+
+    fn disk_limited(
+        &self,
+        reading: DiskReading,
+        class: WriteClass,
+        line: u64,
+        detail: String,
+    ) -> Limited {
+        self.counters.refused(class, LimitReason::Disk);
+        let hint = self.hint(reading.hard_for);
+        let mut limited = Limited::new(LimitReason::Disk, class, reading.level, hint, detail);
+        limited.free = Some(reading.free);
+        limited.threshold = Some(line);
+        limited.forecast = reading.hard_in;
+        limited.device = reading.dirs.into_iter().next();
+        limited
+    }
+
+    fn refuse_for_memory(&self, class: WriteClass) -> Limited {
+        let reading = self.memory.reading(self.clock.elapsed());
+        self.counters.refused(class, LimitReason::Memory);
+        let hint = self.hint(reading.hard_for);
+        let detail = reading.to_string();
+        let mut limited = Limited::new(LimitReason::Memory, class, reading.level, hint, detail);
+        limited.free = Some(reading.limit.saturating_sub(reading.used));
+        limited.threshold = Some(reading.limit.saturating_sub(reading.hard));
+        limited
     }
 }
 
-impl Gate for Admission {
+/// The gate of one log: the node's, with the log's device.
+#[derive(Debug)]
+pub(crate) struct LogGate {
+    node: Arc<Admission>,
+    disk: Arc<DiskMonitor>,
+    waiting: Arc<Waiting>,
+    /// For tests: it admits whatever the levels are.
+    open: bool,
+}
+
+impl LogGate {
+    pub(crate) fn new(node: Arc<Admission>, disk: Arc<DiskMonitor>) -> Self {
+        Self { node, disk, waiting: Arc::default(), open: false }
+    }
+
+    pub(crate) fn open_to_all(self) -> Self {
+        Self { open: true, ..self }
+    }
+
+    fn delay(&self, grant: Grant, now: Duration, wait: Duration, reason: LimitReason) -> Decision {
+        let node = &*self.node;
+        let share = self.waiting.enter(grant.bytes, LOG_WAITING_MAX);
+        let both =
+            share.and_then(|log| Some((log, node.waiting.enter(grant.bytes, NODE_WAITING_MAX)?)));
+        let Some(shares) = both else {
+            return Decision::Refuse(match reason {
+                LimitReason::Memory => node.refuse_for_memory(grant.class),
+                _ => node.refuse_for_disk(&self.disk, grant.class),
+            });
+        };
+        node.counters.delayed(grant.class, reason, wait);
+        Decision::Delay { wait, permit: Permit::new(grant, now.saturating_add(wait), Some(shares)) }
+    }
+}
+
+impl Gate for LogGate {
     fn decide(&self, class: WriteClass, bytes: u64) -> Decision {
-        let now = self.clock.elapsed();
-        Decision::Admit(Permit::new(class, bytes, now, now + PERMIT_LIFE))
+        let node = &*self.node;
+        let now = node.clock.elapsed();
+        let (disk, memory) = match self.open {
+            false => (self.disk.gauge(now), node.memory.gauge(now)),
+            true => (Gauge::default(), Gauge::default()),
+        };
+        let max_delay = Duration::from_micros(node.max_delay.load(Ordering::Relaxed));
+        let grant = Grant { class, bytes, device: self.disk.device() };
+        match verdict::verdict(class, disk, memory, max_delay) {
+            Verdict::Admit => {
+                node.counters.admitted(class);
+                Decision::Admit(Permit::new(grant, now, None))
+            }
+            Verdict::Delay(wait, reason) => self.delay(grant, now, wait, reason),
+            Verdict::Refuse(LimitReason::Memory) => Decision::Refuse(node.refuse_for_memory(class)),
+            Verdict::Refuse(_) => Decision::Refuse(node.refuse_for_disk(&self.disk, class)),
+        }
+    }
+
+    fn device(&self) -> u64 {
+        self.disk.device()
     }
 
     fn wait(&self, delay: Duration) {
-        self.clock.sleep(delay);
+        self.node.clock.sleep(delay);
     }
 }

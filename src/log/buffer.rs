@@ -3,6 +3,7 @@
 //! They are mapped rather than allocated so that a refusal is an error here and not an abort (`mmap(2)`, `ENOMEM`).
 
 use memmap2::MmapMut;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The smallest buffer.
@@ -13,11 +14,18 @@ const LEN_MIN: usize = 64 * 1024;
 pub(crate) struct BufferPool {
     free: Mutex<Vec<MmapMut>>,
     keep: usize,
+    /// Bytes of all buffers, those in use included.
+    bytes: AtomicU64,
 }
 
 impl BufferPool {
     pub(crate) fn new(keep: usize) -> Self {
-        Self { free: Mutex::default(), keep }
+        Self { free: Mutex::default(), keep, bytes: AtomicU64::new(0) }
+    }
+
+    /// Bytes of all buffers, in use or kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     fn take(&self, len: usize) -> Option<MmapMut> {
@@ -27,7 +35,9 @@ impl BufferPool {
             return Some(free.swap_remove(at));
         }
         drop(free);
-        MmapMut::map_anon(len).ok()
+        let map = MmapMut::map_anon(len).ok()?;
+        self.bytes.fetch_add(len as u64, Ordering::Relaxed);
+        Some(map)
     }
 
     fn give(&self, map: MmapMut) {
@@ -35,6 +45,8 @@ impl BufferPool {
         let held: usize = free.iter().map(|map| map.len()).sum();
         if held + map.len() <= self.keep {
             free.push(map);
+        } else {
+            self.bytes.fetch_sub(map.len() as u64, Ordering::Relaxed);
         }
     }
 }

@@ -63,7 +63,7 @@ impl Shared {
             Ok(spare) => spare,
             Err(error) => {
                 // The log is not failed: it waits for a file, and says so to whoever appends.
-                let error = DiskError::new("take a segment file to heal", &self.dir, error);
+                let error = DiskError::new("take a segment file to heal", &self.dir, error.into());
                 return self.wait_to_heal(error);
             }
         };

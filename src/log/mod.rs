@@ -26,7 +26,7 @@ use crate::error::{AppendError, PublishError, ReadError, Stopped, TruncateError}
 use crate::format::RECORDS_POSITION;
 use crate::format::name::LogName;
 use crate::fs::FileSystem;
-use crate::permit::{Decision, Gate, Permit};
+use crate::permit::{Decision, Gate, Permit, PermitError};
 use crate::recovery::RecoveryReport;
 use crate::segment::{Files, SegmentSource};
 use crate::types::{Offset, SizeClass, WriteClass};
@@ -151,6 +151,8 @@ pub(crate) struct Shared {
     helper: Arc<dyn Helper>,
     ladder: Ladder,
     record_max: u64,
+    /// The device that it is on (`st_dev`), which permits must be for.
+    device: u64,
     gather_enabled: bool,
     state: Mutex<State>,
     /// Held while files are taken, so that two batches do not take twice as many.
@@ -253,7 +255,8 @@ impl Log {
         AppendFuture { log: self.clone(), permit, records, seen: None }
     }
 
-    /// Does it all: admission, its delay, [`Log::append`], and the wait for the disk. Blocks.
+    /// Does it all: admission, its delay (50 ms at most by default), [`Log::append`], and the wait for the disk. Blocks.
+    /// Does not wait out a refusal: its [`Limited`](crate::permit::Limited) says when to try again.
     ///
     /// # Errors
     /// [`PublishError`] says what is certain.
@@ -263,15 +266,29 @@ impl Log {
         records: &[NewRecord<'_>],
     ) -> Result<Appended, PublishError> {
         let bytes = records.iter().map(|new| (new.headers.len() + new.payload.len()) as u64).sum();
-        let permit = match self.gate.decide(class, bytes) {
-            Decision::Admit(permit) => permit,
-            Decision::Delay { wait, permit } => {
-                self.gate.wait(wait);
-                permit
+        loop {
+            let permit = match self.admit(class, bytes) {
+                Decision::Admit(permit) => permit,
+                Decision::Delay { wait, permit } => {
+                    self.gate.wait(wait);
+                    permit
+                }
+                Decision::Refuse(limited) => return Err(limited.into()),
+            };
+            match self.append(permit, records) {
+                Ok(ticket) => return Ok(ticket.wait()?),
+                // It stood before a full staging buffer, or slept, for longer than what was said then is good for.
+                Err(AppendError::Permit(PermitError::Expired)) => {}
+                Err(AppendError::Limited(limited)) => return Err(limited.into()),
+                Err(error) => return Err(error.into()),
             }
-            Decision::Refuse(limited) => return Err(limited.into()),
-        };
-        Ok(self.append(permit, records)?.wait()?)
+        }
+    }
+
+    /// Asks for the right to append `bytes` of headers and payloads, for [`Log::append`] and its like. Never blocks; who is
+    /// delayed waits by itself.
+    pub fn admit(&self, class: WriteClass, bytes: u64) -> Decision {
+        self.gate.decide(class, bytes)
     }
 
     /// A reader that begins at `offset`, which may be the durable end.

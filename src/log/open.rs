@@ -49,6 +49,7 @@ impl Shared {
         let ladder = Ladder { sizes: parts.source.sizes(), small: options.small };
         let shared = Self {
             record_max: parts.record_max.min(ladder.room_max()),
+            device: parts.gate.device(),
             name: parts.name,
             dir: parts.dir,
             fs: parts.fs,

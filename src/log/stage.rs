@@ -11,7 +11,7 @@ use crate::format::record::{self, RecordHeader, record_len};
 use crate::format::{BLOCK_LEN, Key, RECORDS_POSITION, WINDOW};
 use crate::permit::Permit;
 use crate::planted::{self, Fault};
-use crate::segment::{Access, Spare, Want};
+use crate::segment::{Access, Spare, TakeError, Want};
 use crate::types::{LogId, Offset, SizeClass, WriteClass};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,6 +80,7 @@ impl Shared {
         records: &[NewRecord<'_>],
     ) -> Result<Ticket, AppendError> {
         let batch = self.admit(&permit, records)?;
+        let mut waited = false;
         let mut state = self.lock();
         state.returning = state.returning.saturating_sub(1);
         if state.returning == 0 {
@@ -87,7 +88,13 @@ impl Shared {
         }
         loop {
             match self.need(&state, &batch, permit.class())? {
-                Need::Nothing => return self.stage(&mut state, &batch),
+                Need::Nothing => {
+                    // What it was given for may be long past.
+                    if waited {
+                        permit.check_age(self.clock.elapsed())?;
+                    }
+                    return self.stage(&mut state, &batch, &permit);
+                }
                 Need::Room if state.leader => {
                     state.want_room += 1;
                     state = Self::wait(&self.room, state);
@@ -116,6 +123,7 @@ impl Shared {
                 }
                 Need::Tail => state = self.load_tail(state)?,
             }
+            waited = true;
         }
     }
 
@@ -130,7 +138,7 @@ impl Shared {
         let mut state = self.lock();
         let need = self.need(&state, &batch, permit.class())?;
         if let Need::Nothing = need {
-            return self.stage(&mut state, &batch);
+            return self.stage(&mut state, &batch, permit);
         }
         if let Some(waker) = waker {
             state.wakers.push(waker.clone());
@@ -153,7 +161,7 @@ impl Shared {
         records: &'a [NewRecord<'a>],
     ) -> Result<Batch<'a>, AppendError> {
         let bytes = |record: &NewRecord<'_>| (record.headers.len() + record.payload.len()) as u64;
-        permit.check(self.clock.elapsed(), records.iter().map(bytes).sum())?;
+        permit.check(self.clock.elapsed(), records.iter().map(bytes).sum(), self.device)?;
         Batch::check(records, self.record_max)
     }
 
@@ -206,7 +214,12 @@ impl Shared {
         }
         let want =
             Want { class: missing.class, room: missing.room, purpose, dir: self.dir.as_path() };
-        let spare = self.source.take(&want).disk("take a segment file for", &self.dir)?;
+        let spare = self.source.take(&want).map_err(|error| match error {
+            TakeError::Limited(limited) => AppendError::Limited(limited),
+            TakeError::Disk(error) => {
+                DiskError::new("take a segment file for", &self.dir, error).into()
+            }
+        })?;
         let mut state = self.lock();
         if let Status::Stopped(why) = &state.status {
             let why = why.clone();
@@ -256,10 +269,12 @@ impl Shared {
         self: &Arc<Self>,
         state: &mut State,
         batch: &Batch<'_>,
+        permit: &Permit,
     ) -> Result<Ticket, AppendError> {
         let now = self.clock.unix_millis().min(record::MILLIS_MAX);
         let first = state.next;
         let mut buffers = self.reserve_buffers(state, batch)?;
+        permit.use_up()?;
         for (new, &len) in batch.records.iter().zip(&batch.lens) {
             self.stage_one(state, &mut buffers, new, len, now);
         }

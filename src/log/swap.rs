@@ -58,10 +58,16 @@ impl Shared {
             state.status = Status::Open;
             state
         };
-        let purpose = WriteClass::Publish;
+        // It frees space, so no level stops it.
+        let purpose = WriteClass::Recovery;
         let want = Want { class: SizeClass::Tiny, room: 0, purpose, dir: self.dir.as_path() };
         // None to be had: the large one stays, and is in nobody's way.
         let Ok(spare) = self.source.take(&want) else { return (go_on(), Ok(())) };
+        // Those are for what cannot wait.
+        if spare.kept_back {
+            self.source.give_back(spare);
+            return (go_on(), Ok(()));
+        }
         let segment = {
             let state = self.lock();
             self.new_segment(&state, &spare, state.durable, state.durable_millis, Origin::Roll)

@@ -26,6 +26,7 @@ pub(super) struct Hub {
     queues: Mutex<Queues>,
     commit: Condvar,
     prepare: Condvar,
+    closing: Condvar,
 }
 
 impl Hub {
@@ -69,11 +70,19 @@ impl Hub {
         self.lock().closing
     }
 
+    /// Waits until the node closes, at most `timeout`.
+    pub(super) fn wait_to_close(&self, timeout: Duration) {
+        let queues = self.lock();
+        let open = |queues: &mut Queues| !queues.closing;
+        drop(self.closing.wait_timeout_while(queues, timeout, open));
+    }
+
     /// Lets the threads end once their queues are empty.
     pub(super) fn close(&self) {
         self.lock().closing = true;
         self.commit.notify_all();
         self.prepare.notify_all();
+        self.closing.notify_all();
     }
 
     /// Lets go of what nobody will do any more, and takes nothing from now on: a queue that is left holds logs, which hold

@@ -1,26 +1,33 @@
 //! The node: the owner of data directories. It opens logs, and owns the threads that work for them.
 
+mod board;
 mod data_dir;
 mod hub;
 mod options;
+mod pressure;
 mod private;
 mod stats;
 
+pub use board::{Attention, PressureChanges};
 pub use options::NodeOptions;
+pub use pressure::Pressure;
 pub use private::PrivateLog;
 pub use stats::NodeStats;
 
-use crate::admission::Admission;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::{FileSystem, OsFileSystem};
+use crate::limits::{Limits, LimitsError};
 use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
 use crate::planted::{self, Fault};
-use crate::pool::{PoolOptions, SparePool, Step};
+use crate::pool::{Ledger, SparePool, Step};
+use crate::pressure::{MemoryMonitor, MemorySource, NoMemory, SystemMemory};
 use crate::segment::Files;
+use crate::types::SizeClass;
 use data_dir::DataDir;
 use hub::{Hub, Job};
+use pressure::{Disk, SAMPLE_EVERY, Watch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,9 +55,12 @@ pub struct NodeBuilder {
     options: NodeOptions,
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
+    memory: Option<Arc<dyn MemorySource>>,
     threads: bool,
     #[cfg(feature = "sim")]
     last_generation: Option<crate::types::Generation>,
+    #[cfg(feature = "sim")]
+    pressure: bool,
 }
 
 impl NodeBuilder {
@@ -83,6 +93,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Sets where the use of memory is read; the machine's control files by default, and nowhere without threads.
+    #[must_use]
+    pub fn memory(mut self, memory: Arc<dyn MemorySource>) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
     /// Starts no threads: whoever built the node calls [`Node::step`]. For simulation.
     #[must_use]
     pub fn without_threads(mut self) -> Self {
@@ -98,6 +115,15 @@ impl NodeBuilder {
         self
     }
 
+    /// For tests of what a disk does that is full before its free space says so: samples are taken, and nothing follows from
+    /// them.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn without_pressure(mut self) -> Self {
+        self.pressure = false;
+        self
+    }
+
     /// Opens the node: takes the locks, reads or makes the layouts, removes what an earlier life left half made. Logs are
     /// recovered when they are opened.
     ///
@@ -105,10 +131,26 @@ impl NodeBuilder {
     /// [`OpenError`].
     pub fn open(self) -> Result<Node, OpenError> {
         #[cfg(feature = "sim")]
-        let last_generation = self.last_generation;
-        let Self { dirs, options, fs, clock, threads, .. } = self;
+        let (last_generation, pressure) = (self.last_generation, self.pressure);
+        let Self { dirs, options, fs, clock, memory, threads, .. } = self;
         options.check()?;
-        let mut pool = SparePool::new(options.pool);
+        let memory = memory.unwrap_or_else(|| match threads {
+            true => Arc::new(SystemMemory::new(Path::new("/"), Arc::new(OsFileSystem))),
+            false => Arc::new(NoMemory),
+        });
+        let memory = MemoryMonitor::new(memory, Arc::clone(&clock), &options.limits);
+        let mut first_refusal = [0; 8];
+        // Only how hints are spread hangs on it.
+        let _ = fs.random(&mut first_refusal);
+        let (of_fs, of_clock) = (Arc::clone(&fs), Arc::clone(&clock));
+        let limits = options.limits.clone();
+        let first_refusal = u64::from_le_bytes(first_refusal);
+        let watch = Watch::new(of_fs, of_clock, limits, memory, first_refusal);
+        #[cfg(feature = "sim")]
+        let watch = if pressure { watch } else { watch.without_effect() };
+        let watch = Arc::new(watch);
+        let ledger = Arc::clone(&watch) as Arc<dyn Ledger>;
+        let mut pool = SparePool::new(options.limits.pool, ledger);
         #[cfg(feature = "sim")]
         if let Some(last) = last_generation {
             pool.set_last_generation(last);
@@ -117,6 +159,14 @@ impl NodeBuilder {
             DataDir::open(&fs, &clock, dir, options.segment_size, options.create, &mut pool)
         };
         let dirs = dirs.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+        let pool = Arc::new(pool);
+        watch.set_pool(&pool);
+        watch.sample_memory(0);
+        for dir in &dirs {
+            let main_file = dir.source.sizes().of(SizeClass::Main);
+            let disk = watch.watch(&dir.path, main_file).disk("look at", &dir.path)?;
+            disk.monitor.add_dir(&dir.path);
+        }
         let inner = Arc::new(Inner {
             dirs,
             files: Arc::new(Files::new(Arc::clone(&fs), options.open_files)),
@@ -124,9 +174,10 @@ impl NodeBuilder {
             buffers: Arc::new(BufferPool::new(options.buffers_kept)),
             indexes: Arc::new(Indexes::new(INDEXES)),
             hub: Arc::default(),
-            admission: Admission::new(Arc::clone(&clock)),
+            watch,
             slots: Mutex::default(),
             closed: AtomicBool::new(false),
+            threads,
             turn: AtomicUsize::new(0),
             options,
             fs,
@@ -142,7 +193,7 @@ type Slot = Arc<Mutex<Option<Log>>>;
 #[derive(Debug)]
 struct Inner {
     dirs: Vec<DataDir>,
-    pool: SparePool,
+    pool: Arc<SparePool>,
     options: NodeOptions,
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
@@ -150,10 +201,12 @@ struct Inner {
     buffers: Arc<BufferPool>,
     indexes: Arc<Indexes>,
     hub: Arc<Hub>,
-    admission: Admission,
+    watch: Arc<Watch>,
     /// Open logs by name; a slot is locked while its log is being opened, so that others are not held up.
     slots: Mutex<BTreeMap<LogName, Slot>>,
     closed: AtomicBool,
+    /// Whether it has threads, or is moved by steps.
+    threads: bool,
     /// Which log the worker looks at next.
     turn: AtomicUsize,
 }
@@ -196,6 +249,17 @@ impl Threads {
             }
         };
         threads.spawn(inner, "plimsoll-pool".to_owned(), body)?;
+        let this = Arc::clone(inner);
+        let body = move || {
+            while !this.hub.is_closing() {
+                this.watch.sample_memory(this.buffers.bytes());
+                this.hub.wait_to_close(SAMPLE_EVERY);
+            }
+        };
+        threads.spawn(inner, "plimsoll-memory".to_owned(), body)?;
+        for disk in inner.watch.disks() {
+            inner.start_sampler(&disk)?;
+        }
         Ok(threads)
     }
 
@@ -286,6 +350,9 @@ impl Inner {
 
     /// One turn of the worker: checkpoints of idle logs, files whose last reader has left, the trash.
     fn take_turn(&self) {
+        // A sample that does not come grows old by itself.
+        self.watch.set_buffers(self.buffers.bytes());
+        self.watch.look();
         let logs = self.open_logs();
         let from = self.turn.load(Ordering::Relaxed) % logs.len().max(1);
         let mut left = CHECKPOINTS_A_TURN;
@@ -324,7 +391,27 @@ impl Inner {
         }
     }
 
+    /// Starts the thread that samples a device. Nobody waits for its end: it may hang in a call for as long as the device
+    /// does.
+    #[allow(clippy::disallowed_methods, reason = "the room that owns the threads")]
+    fn start_sampler(&self, disk: &Arc<Disk>) -> Result<(), OpenError> {
+        if !Watch::begins(disk) {
+            return Ok(());
+        }
+        let (watch, disk) = (Arc::clone(&self.watch), Arc::clone(disk));
+        let thread = std::thread::Builder::new().name("plimsoll-disk".to_owned());
+        let started = thread.spawn(move || watch.run_sampler(&disk));
+        let path = self.dirs.first().map_or(Path::new(""), |dir| &dir.path);
+        Ok(started.map(drop).disk("start a thread for", path)?)
+    }
+
     fn parts(&self, name: &LogName, dir: &DataDir, log_dir: PathBuf) -> Result<Parts, OpenError> {
+        // A log may be on a mount of its own.
+        let main_file = dir.source.sizes().of(SizeClass::Main);
+        let disk = self.watch.watch(&log_dir, main_file).disk("look at", &log_dir)?;
+        if self.threads {
+            self.start_sampler(&disk)?;
+        }
         Ok(Parts {
             lock: dir.lock()?,
             name: name.clone(),
@@ -336,7 +423,7 @@ impl Inner {
             buffers: Arc::clone(&self.buffers),
             indexes: Arc::clone(&self.indexes),
             helper: Arc::clone(&self.hub) as Arc<dyn crate::log::Helper>,
-            gate: Arc::new(self.admission.clone()),
+            gate: Arc::new(self.watch.gate(&disk)),
             record_max: self.options.record_max,
             gather: self.options.gather,
         })
@@ -383,9 +470,12 @@ impl Node {
             options: NodeOptions::default(),
             fs: Arc::new(OsFileSystem),
             clock: Arc::new(SystemClock),
+            memory: None,
             threads: true,
             #[cfg(feature = "sim")]
             last_generation: None,
+            #[cfg(feature = "sim")]
+            pressure: true,
         }
     }
 
@@ -487,10 +577,24 @@ impl Node {
         })
     }
 
-    /// The gate that appends pass.
+    /// The gauges of all disks and of the memory as they are now: levels, what is left, thresholds, forecasts. Reads memory
+    /// only.
     #[must_use]
-    pub fn admission(&self) -> &Admission {
-        &self.inner.admission
+    pub fn pressure(&self) -> Pressure {
+        self.inner.watch.pressure()
+    }
+
+    /// A subscription to changes of level, from now on.
+    #[must_use]
+    pub fn pressure_changes(&self) -> PressureChanges {
+        self.inner.watch.changes()
+    }
+
+    /// What an operator should know now: one item for each disk, and for the memory, at soft or above. The node opens and
+    /// clears them.
+    #[must_use]
+    pub fn attention(&self) -> Vec<Attention> {
+        self.inner.watch.board.items()
     }
 
     /// Descriptors held open for segment files.
@@ -505,24 +609,28 @@ impl Node {
         let logs = self.inner.open_logs();
         NodeStats {
             pools: self.inner.pool.stats(),
+            admission: self.inner.watch.admission.stats(),
             reserved_bytes: logs.iter().map(|log| log.shared().reserved_bytes()).sum(),
             open_files: self.open_files(),
         }
     }
 
-    /// The settings of the spare pool as they are now.
+    /// The limits as they are now.
     #[must_use]
-    pub fn pool_options(&self) -> PoolOptions {
-        self.inner.pool.options()
+    pub fn limits(&self) -> Limits {
+        self.inner.watch.limits()
     }
 
-    /// Changes the settings of the spare pool. Spares that they do not allow are deleted soon after.
+    /// Changes the limits, all of them at once. Levels follow at once; spares that are not allowed any more are deleted soon
+    /// after.
     ///
     /// # Errors
-    /// [`OpenError::Setting`] names the field; then nothing is changed.
-    pub fn set_pool_options(&self, options: PoolOptions) -> Result<(), OpenError> {
-        options.check()?;
-        self.inner.pool.set_options(options);
+    /// [`LimitsError`] names the field and what is allowed, the limit of memory that is read only at the start included;
+    /// then nothing is changed.
+    pub fn set_limits(&self, limits: Limits) -> Result<(), LimitsError> {
+        limits.check()?;
+        self.limits().changed_live(&limits)?;
+        self.inner.watch.set_limits(limits);
         Ok(())
     }
 
@@ -538,6 +646,7 @@ impl Node {
         match self.inner.hub.try_next() {
             Some(Job::Commit(log)) => log.commit_staged(),
             Some(Job::Prepare(log)) => log.prepare(),
+            None if self.inner.watch.sample_what_is_due(self.inner.buffers.bytes()) => {}
             None if self.inner.pool.step() != Step::Idle => {}
             None => {
                 self.inner.take_turn();
@@ -588,6 +697,7 @@ impl Node {
 
     fn end_threads(&self) {
         self.inner.hub.close();
+        self.inner.watch.close();
         self.inner.pool.hurry();
         for thread in self.threads().0.drain(..) {
             // A thread that panicked has reported itself.

@@ -2,7 +2,7 @@
 
 use crate::error::OpenError;
 use crate::format::layout::TINY_MIN;
-use crate::pool::PoolOptions;
+use crate::limits::Limits;
 use std::time::Duration;
 
 /// Settings of a node, fixed while it is open unless they say otherwise.
@@ -28,8 +28,9 @@ pub struct NodeOptions {
     pub gather: bool,
     /// Make the data directory if it is missing.
     pub create: bool,
-    /// The spare pool; these can be changed later, see [`Node::set_pool_options`](crate::Node::set_pool_options).
-    pub pool: PoolOptions,
+    /// When publishes are slowed and refused, and what spares may take; all but the limit of memory can be changed later, see
+    /// [`Node::set_limits`](crate::Node::set_limits).
+    pub limits: Limits,
 }
 
 impl Default for NodeOptions {
@@ -44,7 +45,7 @@ impl Default for NodeOptions {
             buffers_kept: 32 << 20,
             gather: true,
             create: true,
-            pool: PoolOptions::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -68,6 +69,6 @@ impl NodeOptions {
         if self.committers == 0 || self.recovery_threads == 0 {
             return refuse("committers, recovery_threads", "at least 1 of each is needed");
         }
-        self.pool.check()
+        Ok(self.limits.check()?)
     }
 }

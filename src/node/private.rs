@@ -3,8 +3,8 @@
 use super::{Node, NodeOptions};
 use crate::error::{DiskError, OpenError};
 use crate::format::name::LogName;
+use crate::limits::{Limits, Size};
 use crate::log::{Log, LogOptions};
-use crate::pool::PoolOptions;
 use std::ops::Deref;
 use std::path::PathBuf;
 
@@ -15,13 +15,10 @@ impl NodeOptions {
     /// For a log that has a node to itself: few threads and descriptors, and nothing kept back.
     #[must_use]
     pub fn private() -> Self {
-        Self {
-            committers: 1,
-            recovery_threads: 1,
-            open_files: 64,
-            pool: PoolOptions::private(),
-            ..Self::default()
-        }
+        let mut limits = Limits::default();
+        // Nobody else needs them.
+        limits.pool.kept_back = Size(0);
+        Self { committers: 1, recovery_threads: 1, open_files: 64, limits, ..Self::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A node in numbers.
 
+use crate::admission::AdmissionStats;
 use crate::pool::PoolStats;
 
 /// What a node holds and has done since it was opened.
@@ -8,6 +9,8 @@ use crate::pool::PoolStats;
 pub struct NodeStats {
     /// The spares, one entry for each data directory in the order in which they were given.
     pub pools: Vec<PoolStats>,
+    /// What was admitted, delayed and refused.
+    pub admission: AdmissionStats,
     /// Bytes of files that logs have taken and not begun yet; they are in no pool and no budget.
     pub reserved_bytes: u64,
     /// Descriptors held open for segment files.

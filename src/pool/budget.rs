@@ -1,38 +1,9 @@
 //! How many spares a device may hold, and which of them: arithmetic over plain numbers, so that every case can be tried.
 
 use super::class::ByClass;
-use crate::error::OpenError;
 use crate::format::layout::ClassSizes;
-use crate::types::{Fraction, SizeClass};
-
-/// Settings of the spare pool. They can be changed while the node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolOptions {
-    /// The share of a device that spares may take; 2% by default.
-    pub budget: Fraction,
-    /// The most bytes that spares of one device may take, whatever the share is; 1 GiB by default.
-    pub budget_cap: u64,
-    /// How many spares of a class that is in use the worker makes ahead, within the budget; 2 by default, 0 for none.
-    pub prepared: usize,
-    /// Bytes of a device kept back in tiny files, outside the budget, for acknowledgements, coordination and recovery
-    /// when nothing else is to be had; 16 MiB by default, 0 for none.
-    pub kept_back: u64,
-    /// The largest share of a device that is kept back; 5% by default.
-    pub kept_back_share: Fraction,
-}
-
-impl Default for PoolOptions {
-    fn default() -> Self {
-        Self {
-            budget: Fraction::percent(2),
-            budget_cap: 1 << 30,
-            prepared: 2,
-            kept_back: 16 << 20,
-            kept_back_share: Fraction::percent(5),
-        }
-    }
-}
+use crate::limits::PoolLimits;
+use crate::types::SizeClass;
 
 /// What spares may take of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,32 +14,14 @@ pub struct Allowance {
     pub kept_back: u64,
 }
 
-impl PoolOptions {
-    /// For a log that has a node to itself: nothing is kept back, as nobody else needs it.
-    #[must_use]
-    pub fn private() -> Self {
-        Self { kept_back: 0, ..Self::default() }
-    }
-
+impl PoolLimits {
     /// What a device of `total` bytes may hold.
     #[must_use]
     pub fn allowance(&self, total: u64) -> Allowance {
         Allowance {
-            budget: self.budget.of(total).min(self.budget_cap),
-            kept_back: self.kept_back_share.of(total).min(self.kept_back),
+            budget: self.budget.of(total).min(self.budget_cap.0),
+            kept_back: self.kept_back_share.of(total).min(self.kept_back.0),
         }
-    }
-
-    pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let whole = Fraction::percent(100);
-        let too_much = |field| OpenError::Setting { field, reason: "at most 100% is there".into() };
-        if self.budget > whole {
-            return Err(too_much("pool.budget"));
-        }
-        if self.kept_back_share > whole {
-            return Err(too_much("pool.kept_back_share"));
-        }
-        Ok(())
     }
 }
 
@@ -162,21 +115,12 @@ mod tests {
 
     #[test]
     fn the_smaller_of_share_and_cap_counts() {
-        let options = PoolOptions::default();
+        let options = PoolLimits::default();
         let of = |total| options.allowance(total);
         assert_eq!(of(100 << 30), Allowance { budget: 1 << 30, kept_back: 16 << 20 });
         assert_eq!(of(1 << 30).budget, (1 << 30) / 50);
         assert_eq!(of(64 << 20).kept_back, (64 << 20) / 20);
         assert_eq!(of(0), Allowance::default());
-        assert_eq!(PoolOptions::private().allowance(1 << 40).kept_back, 0);
-    }
-
-    #[test]
-    fn more_than_all_of_a_device_is_refused() {
-        let mut options = PoolOptions::default();
-        assert!(options.check().is_ok());
-        options.kept_back_share = Fraction::percent(101);
-        assert!(options.check().is_err());
     }
 
     #[test]

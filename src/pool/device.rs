@@ -1,11 +1,12 @@
 //! What the pool knows of one device: its spares, whichever data directory they are in, and the budget that they share.
 //! No I/O happens under its lock.
 
-use super::budget::{Allowance, Holding, PoolOptions};
+use super::budget::{Allowance, Holding};
 use super::class::ByClass;
 use super::stats::Counters;
 use crate::format::layout::ClassSizes;
 use crate::fs::Space;
+use crate::limits::PoolLimits;
 use crate::planted::{self, Fault};
 use crate::types::{Generation, SizeClass};
 use std::collections::VecDeque;
@@ -90,10 +91,11 @@ pub(super) struct Device {
 
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    pub(super) options: PoolOptions,
-    /// As last asked for.
+    pub(super) options: PoolLimits,
+    /// As last sampled.
     pub(super) space: Option<Space>,
-    pub(super) space_at: Option<Duration>,
+    /// So little is left of it that nothing is kept but what is kept back.
+    pub(super) short: bool,
     /// Whether the space of a file can be counted on when it is overwritten; `None` until that was tried.
     pub(super) reserves: Option<bool>,
     /// Not tried before.
@@ -114,11 +116,11 @@ pub(super) enum Found {
 }
 
 impl Device {
-    pub(super) fn new(id: u64, options: PoolOptions) -> Self {
+    pub(super) fn new(id: u64, options: PoolLimits) -> Self {
         let state = DeviceState {
             options,
             space: None,
-            space_at: None,
+            short: false,
             reserves: None,
             probe_at: Duration::ZERO,
             retry_at: Duration::ZERO,
@@ -136,6 +138,9 @@ impl Device {
 impl DeviceState {
     pub(super) fn allowance(&self) -> Allowance {
         let mut allowance = self.options.allowance(self.space.map_or(0, |space| space.total));
+        if self.short {
+            allowance.budget = 0;
+        }
         if self.reserves == Some(false) {
             // An overwrite may find no space there, so nothing could be promised with them.
             allowance.kept_back = 0;
@@ -151,7 +156,7 @@ impl DeviceState {
             small: book.held(SizeClass::Small),
             main: book.held(SizeClass::Main),
         };
-        let prepared = self.options.prepared as u64;
+        let prepared = u64::from(self.options.prepared);
         Holding {
             sizes: book.sizes,
             held,
@@ -159,6 +164,12 @@ impl DeviceState {
             kept_back: allowance.kept_back / self.books.len() as u64 / book.sizes.tiny,
             budget: allowance.budget,
         }
+    }
+
+    /// Bytes of spares that can be deleted at any time.
+    pub(super) fn releasable(&self) -> u64 {
+        let allowance = self.allowance();
+        (0..self.books.len()).map(|at| self.alone(at, allowance).counted_bytes()).sum()
     }
 
     /// What one data directory holds, and what the others leave it of the device's budget.

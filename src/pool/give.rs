@@ -1,6 +1,7 @@
 //! A log gives a file up.
 
 use super::device::Shelved;
+use super::ledger::Freed;
 use super::make::remove;
 use super::shelf::Shelf;
 use super::stamp::{self, Unfit};
@@ -18,7 +19,8 @@ impl Shelf {
         if reuse == Reuse::Never {
             self.fs.remove_file(path)?;
             self.with(|state| state.books[self.at].counters.deleted_unfit += 1);
-            self.space_came_back();
+            // How much it was the next sample shows.
+            self.space_came_back(0, Freed::File);
             return Ok(GivenUp::DELETED);
         }
         let header = stamp::class_of(&*self.fs, path, &self.sizes);
@@ -27,11 +29,12 @@ impl Shelf {
         {
             return Err(io::ErrorKind::NotFound.into());
         }
+        let size = header.as_ref().map_or(0, |header| header.capacity);
         if let Some(class) = self.keeps(header) {
             return self.rename_out(path, class);
         }
         self.fs.remove_file(path)?;
-        self.space_came_back();
+        self.space_came_back(size, Freed::File);
         Ok(GivenUp::DELETED)
     }
 
@@ -50,7 +53,7 @@ impl Shelf {
                 }
                 self.fs.remove_file(path)?;
                 self.with(|state| state.books[self.at].counters.deleted_not_renamed += 1);
-                self.space_came_back();
+                self.space_came_back(self.sizes.of(class), Freed::File);
                 Ok(GivenUp::DELETED)
             }
         }
@@ -62,7 +65,9 @@ impl Shelf {
             stamp::next(header.generation, self.last())?;
             Ok(header.class)
         });
+        let short = self.ledger.is_short(self.device.id);
         self.with(|state| {
+            state.short = short;
             let fitting = fit.as_ref().ok().copied();
             let kept = fitting.filter(|class| state.holding(self.at).keeps(*class));
             let book = &mut state.books[self.at];

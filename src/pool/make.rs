@@ -24,6 +24,8 @@ pub(super) struct Making {
     pub(super) file: Arc<dyn File>,
     pub(super) class: SizeClass,
     pub(super) capacity: u64,
+    /// The device that it is on.
+    pub(super) device: u64,
     written: u64,
 }
 
@@ -37,6 +39,7 @@ impl Making {
         path: PathBuf,
         class: SizeClass,
         capacity: u64,
+        device: u64,
     ) -> io::Result<Self> {
         let file = fs.create(&path)?;
         // Where blocks are copied when they are overwritten, a file that is there would be no space that is there.
@@ -47,7 +50,7 @@ impl Making {
         if let Err(error) = file.allocate(capacity) {
             tracing::debug!(path = %path.display(), %error, "no space is reserved, the file grows by writing");
         }
-        Ok(Self { path, file, class, capacity, written: 0 })
+        Ok(Self { path, file, class, capacity, device, written: 0 })
     }
 
     /// Writes the next part; `true` when the file is full. Written, not only allocated: space that was only reserved costs

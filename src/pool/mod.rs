@@ -11,6 +11,7 @@ mod budget;
 mod class;
 mod device;
 mod give;
+mod ledger;
 mod make;
 mod names;
 mod shelf;
@@ -19,14 +20,16 @@ mod stats;
 mod take;
 mod worker;
 
-pub use budget::{Allowance, PoolOptions};
+pub use budget::Allowance;
+pub(crate) use ledger::{Freed, Ledger};
 pub(crate) use names::sync_below;
 pub(crate) use shelf::Shelf;
 pub use stats::PoolStats;
 
 use crate::clock::Clock;
 use crate::format::layout::ClassSizes;
-use crate::fs::FileSystem;
+use crate::fs::{FileSystem, Space};
+use crate::limits::PoolLimits;
 use device::Device;
 use std::io;
 use std::path::Path;
@@ -71,10 +74,11 @@ impl Bell {
 /// The pool of one node. Two nodes share nothing.
 #[derive(Debug)]
 pub(crate) struct SparePool {
-    options: Mutex<PoolOptions>,
+    options: Mutex<PoolLimits>,
     devices: Vec<Arc<Device>>,
     shelves: Vec<Arc<Shelf>>,
     bell: Arc<Bell>,
+    ledger: Arc<dyn Ledger>,
     last: Last,
     /// Whose turn it is.
     turn: AtomicUsize,
@@ -83,12 +87,13 @@ pub(crate) struct SparePool {
 }
 
 impl SparePool {
-    pub(crate) fn new(options: PoolOptions) -> Self {
+    pub(crate) fn new(options: PoolLimits, ledger: Arc<dyn Ledger>) -> Self {
         Self {
             options: Mutex::new(options),
             devices: Vec::new(),
             shelves: Vec::new(),
             bell: Arc::default(),
+            ledger,
             last: Arc::new(AtomicU16::new(u16::MAX)),
             turn: AtomicUsize::new(0),
             open: RwLock::new(true),
@@ -119,22 +124,52 @@ impl SparePool {
                 device
             }
         };
-        let shelf = Shelf::open(fs, clock, dir, logs, sizes, &device, &self.bell, &self.last)?;
+        let (bell, ledger) = (&self.bell, &self.ledger);
+        let shelf = Shelf::open(fs, clock, dir, logs, sizes, &device, bell, ledger, &self.last)?;
         let shelf = Arc::new(shelf);
         self.shelves.push(Arc::clone(&shelf));
         Ok(shelf)
     }
 
-    pub(crate) fn options(&self) -> PoolOptions {
+    fn options(&self) -> PoolLimits {
         *self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes other settings; the worker deletes what they do not allow.
-    pub(crate) fn set_options(&self, options: PoolOptions) {
+    pub(crate) fn set_options(&self, options: PoolLimits) {
         *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
         for device in &self.devices {
             device.lock().options = options;
         }
+        self.bell.ring();
+    }
+
+    /// Takes over a sample of a device's space.
+    pub(crate) fn set_space(&self, device: u64, space: Space) {
+        if let Some(device) = self.devices.iter().find(|known| known.id == device) {
+            device.lock().space = Some(space);
+        }
+    }
+
+    /// Bytes of spares on a device that can be deleted at any time.
+    pub(crate) fn releasable(&self, device: u64) -> u64 {
+        let device = self.devices.iter().find(|known| known.id == device);
+        device.map_or(0, |device| device.lock().releasable())
+    }
+
+    /// Makes a tiny file on a device that had no room, to see whether it has some now; what comes of it the ledger is told.
+    /// `false` where the pool has no directory on it. Blocks on the disk.
+    pub(crate) fn try_room(&self, device: u64) -> bool {
+        let open = self.open();
+        let shelf = self.shelves.iter().find(|shelf| shelf.device.id == device);
+        if let Some(shelf) = shelf.filter(|_| *open) {
+            shelf.try_room();
+        }
+        shelf.is_some()
+    }
+
+    /// Has the worker look at once, as after a change of a level.
+    pub(crate) fn wake(&self) {
         self.bell.ring();
     }
 

@@ -13,6 +13,7 @@
 //! with records of its own generation behind it, which would be valid in the next use [R].
 
 use super::device::{Device, DeviceState, Shelved};
+use super::ledger::{Freed, Ledger};
 use super::make::{Making, remove};
 use super::names::sync_below;
 use super::stamp::{self, Stamp, Unfit};
@@ -22,7 +23,7 @@ use crate::format::layout::ClassSizes;
 use crate::format::name::SEGMENT_SUFFIX;
 use crate::fs::{FileKind, FileSystem};
 use crate::planted::{self, Fault};
-use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, Want};
+use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
 use crate::types::{Generation, SizeClass};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -54,6 +55,7 @@ pub(crate) struct Shelf {
     /// Its place among the device's books.
     pub(super) at: usize,
     pub(super) bell: Arc<Bell>,
+    pub(super) ledger: Arc<dyn Ledger>,
     last: Last,
     next: AtomicU64,
     /// Held while the directories of the logs are synced for what an earlier life moved out of them.
@@ -84,6 +86,7 @@ impl Shelf {
         sizes: ClassSizes,
         device: &Arc<Device>,
         bell: &Arc<Bell>,
+        ledger: &Arc<dyn Ledger>,
         last: &Last,
     ) -> io::Result<Self> {
         let mut state = device.lock();
@@ -99,6 +102,7 @@ impl Shelf {
             device: Arc::clone(device),
             at,
             bell: Arc::clone(bell),
+            ledger: Arc::clone(ledger),
             last: Arc::clone(last),
             next: AtomicU64::new(0),
             settling: Mutex::default(),
@@ -270,10 +274,19 @@ impl Shelf {
         Ok(())
     }
 
-    /// What was deleted left room: a file that found none is tried again.
-    pub(super) fn space_came_back(&self) {
+    /// What was deleted left room, `bytes` of it: a file that found none is tried again.
+    pub(super) fn space_came_back(&self, bytes: u64, what: Freed) {
         self.with(|state| state.retry_at = Duration::ZERO);
+        self.ledger.freed(self.device.id, bytes, what);
         self.bell.ring();
+    }
+
+    /// The device that `dir` is on, which may be another than that of the spares.
+    pub(super) fn device_of(&self, dir: &Path) -> u64 {
+        if dir == self.dir {
+            return self.device.id;
+        }
+        self.fs.metadata(dir).map_or(self.device.id, |metadata| metadata.device)
     }
 }
 
@@ -286,7 +299,7 @@ impl SegmentSource for Shelf {
         &self.dir
     }
 
-    fn take(&self, want: &Want<'_>) -> io::Result<Spare> {
+    fn take(&self, want: &Want<'_>) -> Result<Spare, TakeError> {
         self.take_spare(want)
     }
 

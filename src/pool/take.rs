@@ -1,12 +1,13 @@
 //! A log takes a spare, or gives back one that it did not use.
 
 use super::device::{Found, Shelved};
+use super::ledger::Freed;
 use super::make::{Making, remove};
 use super::shelf::{Shelf, Stamped, lock};
 use crate::fs::is_no_space;
 use crate::planted::{self, Fault};
-use crate::segment::{SegmentSource, Spare, Want};
-use crate::types::{Generation, SizeClass};
+use crate::segment::{SegmentSource, Spare, TakeError, Want};
+use crate::types::{Generation, SizeClass, WriteClass};
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -16,9 +17,9 @@ const NOTHING: &str = "nothing.tmp";
 
 impl Shelf {
     /// What is ready, or made now; for what may have it also what is kept back.
-    pub(super) fn take_spare(&self, want: &Want<'_>) -> io::Result<Spare> {
+    pub(super) fn take_spare(&self, want: &Want<'_>) -> Result<Spare, TakeError> {
         if self.is_apart(want.dir) {
-            return self.take_fresh(want.dir, want.class);
+            return self.take_fresh(want.dir, want.class, want.purpose);
         }
         let entitled = want.purpose.may_use_kept_back();
         let starved = self.with(|state| {
@@ -35,8 +36,10 @@ impl Shelf {
         if let Some(spare) = self.find(want.class, false) {
             return Ok(spare);
         }
-        match self.take_fresh(&self.dir, want.class) {
-            Err(error) if is_no_space(&error) && entitled => self.take_any(want, error),
+        match self.take_fresh(&self.dir, want.class, want.purpose) {
+            Err(TakeError::Disk(error)) if is_no_space(&error) && entitled => {
+                Ok(self.take_any(want, error)?)
+            }
             other => other,
         }
     }
@@ -50,15 +53,7 @@ impl Shelf {
             return remove(&*self.fs, &path);
         }
         if path.extension() == Some(OsStr::new("tmp")) {
-            if self.with(|state| state.holding(self.at).keeps(class)) {
-                if let Err(error) = self.shelve(&path, class, true) {
-                    tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
-                }
-            } else {
-                self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
-                remove(&*self.fs, &path);
-            }
-            return;
+            return self.put_in(&path, class);
         }
         self.with(|state| {
             let prepared = generation == Generation::FIRST;
@@ -66,6 +61,28 @@ impl Shelf {
             state.books[self.at].ready.of_mut(class).push(shelved);
         });
         self.bell.ring();
+    }
+
+    /// Makes a spare of a file that has no name of one yet, or deletes it.
+    fn put_in(&self, path: &Path, class: SizeClass) {
+        if !self.with(|state| state.holding(self.at).keeps(class)) {
+            remove(&*self.fs, path);
+            self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
+            return self.space_came_back(self.sizes.of(class), Freed::File);
+        }
+        if let Err(error) = self.shelve(path, class, true) {
+            tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
+        }
+    }
+
+    /// Makes a tiny file, to see whether there is room again.
+    pub(super) fn try_room(&self) {
+        match self.make(&self.dir, SizeClass::Tiny, WriteClass::Recovery) {
+            Ok(spare) => self.put_in(&spare.path, spare.class),
+            Err(error) => {
+                tracing::debug!(dir = %self.dir.display(), %error, "there is still no room");
+            }
+        }
     }
 
     /// Opens a spare that was taken out of the book.
@@ -129,8 +146,13 @@ impl Shelf {
     }
 
     /// One that is made now.
-    fn take_fresh(&self, dir: &Path, class: SizeClass) -> io::Result<Spare> {
-        let spare = self.make(dir, class)?;
+    fn take_fresh(
+        &self,
+        dir: &Path,
+        class: SizeClass,
+        purpose: WriteClass,
+    ) -> Result<Spare, TakeError> {
+        let spare = self.make(dir, class, purpose)?;
         self.with(|state| state.books[self.at].counters.taken_fresh += 1);
         self.bell.ring();
         Ok(spare)
@@ -142,20 +164,20 @@ impl Shelf {
     /// Of making one, that there is no room above all; or of giving it its name: tried again at once, a rename that goes on
     /// failing would keep an append here for ever, making and deleting files. No room, too, while another directory on the
     /// device lacks some, which its own turn of the worker makes.
-    fn fill_kept_back(&self) -> io::Result<()> {
+    fn fill_kept_back(&self) -> Result<(), TakeError> {
         while self.with(|state| state.holding(self.at).kept_back_missing() > 0) {
-            let spare = self.make(&self.dir, SizeClass::Tiny)?;
+            let spare = self.make(&self.dir, SizeClass::Tiny, WriteClass::Recovery)?;
             self.shelve(&spare.path, SizeClass::Tiny, true)?;
         }
         if self.with(|state| state.kept_back_missing() > 0) {
             self.bell.ring();
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC).into());
         }
         Ok(())
     }
 
-    fn make(&self, dir: &Path, class: SizeClass) -> io::Result<Spare> {
-        let mut making = self.begin_making(dir, class)?;
+    fn make(&self, dir: &Path, class: SizeClass, purpose: WriteClass) -> Result<Spare, TakeError> {
+        let mut making = self.begin_making(dir, class, purpose)?;
         let made = loop {
             match making.step() {
                 Ok(true) => break making.finish(Generation::FIRST, self.clock.unix_millis()),
@@ -165,23 +187,42 @@ impl Shelf {
         };
         if let Err(error) = made {
             // A failed roll leaves nothing behind.
-            making.discard(&*self.fs);
-            return Err(error);
+            self.discard(making, &error);
+            return Err(error.into());
         }
+        self.ledger.ended(making.device, making.capacity, Ok(()));
         let Making { path, file, class, capacity, .. } = making;
         let generation = Generation::FIRST;
         Ok(Spare { path, file, generation, class, capacity, kept_back: false })
     }
 
-    pub(super) fn begin_making(&self, dir: &Path, class: SizeClass) -> io::Result<Making> {
+    pub(super) fn begin_making(
+        &self,
+        dir: &Path,
+        class: SizeClass,
+        purpose: WriteClass,
+    ) -> Result<Making, TakeError> {
+        let (device, size) = (self.device_of(dir), self.sizes.of(class));
+        self.ledger.begin(device, purpose, size)?;
         loop {
             let path = self.temporary(dir);
-            match Making::begin(&*self.fs, path, class, self.sizes.of(class)) {
+            match Making::begin(&*self.fs, path, class, size, device) {
+                Ok(making) => return Ok(making),
                 // A name may be taken by what could not be removed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                other => return other,
+                Err(error) => {
+                    self.ledger.ended(device, size, Err(&error));
+                    return Err(error.into());
+                }
             }
         }
+    }
+
+    /// Gives up a file that cannot be made, or is not wanted any more.
+    pub(super) fn discard(&self, making: Making, why: &io::Error) {
+        let (device, size) = (making.device, making.capacity);
+        making.discard(&*self.fs);
+        self.ledger.ended(device, size, Err(why));
     }
 
     /// What there is when no file of the class can be had: a smaller one made now, a spare of another class, and last one
@@ -192,7 +233,7 @@ impl Shelf {
         // Not while those that are kept back are short: the space that there is belongs to them.
         let free = |class: &SizeClass| !self.with(|state| state.starved(self.sizes.of(*class)));
         if let Some(class) = smaller.filter(free)
-            && let Ok(spare) = self.take_fresh(&self.dir, class)
+            && let Ok(spare) = self.take_fresh(&self.dir, class, want.purpose)
         {
             return Ok(spare);
         }

@@ -1,17 +1,16 @@
 //! What the pool does by itself, off the write path: one thing in one step, so that a simulator can crash between any two.
 
+use super::ledger::Freed;
 use super::make::Making;
 use super::shelf::{Shelf, Stamped};
 use super::{Step, make};
 use crate::fs::{is_no_space, reserves};
 use crate::planted::{self, Fault};
-use crate::types::{Fraction, Generation, SizeClass};
+use crate::types::{Fraction, Generation, SizeClass, WriteClass};
 use std::io;
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
-
-/// How long what is known of a device's space stays good.
-const SPACE_EVERY: Duration = Duration::from_secs(1);
 
 /// Files are made ahead only while this much of the device stays free: below it they would be released again.
 const FREE_FOR_MAKING: Fraction = Fraction::percent(10);
@@ -25,7 +24,8 @@ const PROBE_AGAIN: Duration = Duration::from_secs(60);
 impl Shelf {
     /// One step, the most urgent first.
     pub(super) fn step(&self) -> Step {
-        self.refresh_space();
+        let short = self.ledger.is_short(self.device.id);
+        self.with(|state| state.short = short);
         if self.probe() {
             return Step::Done;
         }
@@ -35,9 +35,7 @@ impl Shelf {
             // Above the budget it would be stamped only to be deleted.
             if self.with(|state| state.holding(self.at).over() == Some(class)) {
                 self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
-                make::remove(&*self.fs, &path);
-                self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
-                self.space_came_back();
+                self.delete_over(class, &path);
             } else if self.stamp(class, path) == Stamped::NotNow {
                 let again = self.clock.elapsed() + TRY_AGAIN;
                 self.with(|state| state.books[self.at].stamp_at = again);
@@ -58,7 +56,7 @@ impl Shelf {
     fn probe(&self) -> bool {
         let now = self.clock.elapsed();
         let due = self.with(|state| {
-            let promised = state.options.kept_back > 0 && now >= state.probe_at;
+            let promised = state.options.kept_back.0 > 0 && now >= state.probe_at;
             promised && state.reserves.is_none()
         });
         if !due {
@@ -75,31 +73,27 @@ impl Shelf {
         true
     }
 
-    fn refresh_space(&self) {
-        let now = self.clock.elapsed();
-        let known = self.with(|state| state.space_at);
-        if known.is_some_and(|known| now.saturating_sub(known) < SPACE_EVERY) {
-            return;
-        }
-        // A failed call leaves what was known: a budget that drops to nothing would delete all spares for a hiccup.
-        let space = self.fs.space(&self.dir).ok();
-        self.with(|state| {
-            state.space = space.or(state.space);
-            state.space_at = Some(now);
-        });
-    }
-
     /// Deletes one file that the budget does not allow, as after a change of the settings.
     fn trim(&self) -> bool {
         let over = self.with(|state| {
             let class = state.holding(self.at).over()?;
-            state.give_away(self.at, class)
+            Some((class, state.give_away(self.at, class)?))
         });
-        let Some(path) = over else { return false };
-        make::remove(&*self.fs, &path);
-        self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
-        self.space_came_back();
+        let Some((class, path)) = over else { return false };
+        self.delete_over(class, &path);
         true
+    }
+
+    fn delete_over(&self, class: SizeClass, path: &Path) {
+        make::remove(&*self.fs, path);
+        self.with(|state| {
+            let counters = &mut state.books[self.at].counters;
+            match state.short {
+                true => counters.deleted_released += 1,
+                false => counters.deleted_over_budget += 1,
+            }
+        });
+        self.space_came_back(self.sizes.of(class), Freed::Spare);
     }
 
     /// Deletes one spare that can be released; gives its size.
@@ -120,7 +114,7 @@ impl Shelf {
         })?;
         make::remove(&*self.fs, &path);
         self.with(|state| state.books[at].counters.deleted_released += 1);
-        self.space_came_back();
+        self.space_came_back(bytes, Freed::Spare);
         Some(bytes)
     }
 
@@ -167,11 +161,11 @@ impl Shelf {
                 class
             })
         })?;
-        let begun = self.begin_making(&self.dir, class);
+        let begun = self.begin_making(&self.dir, class, WriteClass::Recovery);
         if begun.is_err() {
             self.with(|state| *state.books[self.at].coming.of_mut(class) -= 1);
         }
-        Some(begun)
+        Some(begun.map_err(io::Error::from))
     }
 
     /// Gives the file back while it is not finished.
@@ -182,9 +176,10 @@ impl Shelf {
             Err(error) => Err(error),
         };
         if let Err(error) = result {
-            making.discard(&*self.fs);
+            self.discard(making, &error);
             return Err(error);
         }
+        self.ledger.ended(making.device, making.capacity, Ok(()));
         let Making { path, class, .. } = making;
         // A failure counts as one of making it: else the next step would begin another at once, and a rename that goes on
         // failing would keep the worker writing files and deleting them.
@@ -220,7 +215,7 @@ impl Shelf {
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(making) = making {
             self.with(|state| *state.books[self.at].coming.of_mut(making.class) -= 1);
-            making.discard(&*self.fs);
+            self.discard(making, &io::ErrorKind::Interrupted.into());
         }
     }
 }

@@ -7,6 +7,6 @@ mod walk;
 
 pub use files::{Access, FileId, Files};
 pub use install::install;
-pub use source::{GivenUp, Reuse, SegmentSource, Spare, Want};
+pub use source::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
 pub(crate) use walk::carries_generation;
 pub use walk::{Found, Step, Walker};

@@ -2,6 +2,7 @@
 
 use crate::format::layout::ClassSizes;
 use crate::fs::File;
+use crate::permit::Limited;
 use crate::types::{Generation, SizeClass, WriteClass};
 use std::fmt::Debug;
 use std::io;
@@ -36,6 +37,27 @@ pub struct Want<'a> {
     pub purpose: WriteClass,
     /// The log's directory.
     pub dir: &'a Path,
+}
+
+/// Why no file is to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// One would have to be made, and would leave too little of the disk for a write like this.
+    #[error(transparent)]
+    Limited(#[from] Limited),
+    /// `ENOSPC` or `EDQUOT` when there is no room for one; any other error of making one.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+}
+
+impl From<TakeError> for io::Error {
+    /// For whoever no level refuses, what heals and recovers among them: it could only be that there is no room.
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Disk(error) => error,
+            TakeError::Limited(_) => Self::from_raw_os_error(libc::ENOSPC),
+        }
+    }
 }
 
 /// What may become of a file that a log gives up.
@@ -73,8 +95,8 @@ pub trait SegmentSource: Debug + Send + Sync {
     /// A spare, whose generation is durable.
     ///
     /// # Errors
-    /// `ENOSPC` or `EDQUOT` when there is no room for one; any other error of making one. Nothing is left behind.
-    fn take(&self, want: &Want<'_>) -> io::Result<Spare>;
+    /// [`TakeError`]. Nothing is left behind.
+    fn take(&self, want: &Want<'_>) -> Result<Spare, TakeError>;
 
     /// Takes back a spare that was neither written nor renamed.
     fn give_back(&self, spare: Spare);

@@ -4,7 +4,7 @@ use crate::lab::{End, Journal, Lab, files, options, wait_for, with_budget};
 use crate::or_skip;
 use faultlab::mounts::Mount;
 use plimsoll::types::Fraction;
-use plimsoll::{PoolStats, WriteClass};
+use plimsoll::{PoolStats, Size, WriteClass};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -58,9 +58,9 @@ fn two_nodes_in_one_process_share_nothing() {
     assert_eq!((one.pool(0).dir, other.pool(0).dir), (here.join("spares"), there.join("spares")));
 
     // Settings of one are not the other's, and neither needs the other.
-    let mut none = one.node().pool_options();
-    (none.budget, none.kept_back) = (Fraction::percent(0), 0);
-    one.node().set_pool_options(none).unwrap();
+    let mut none = one.node().limits();
+    (none.pool.budget, none.pool.kept_back) = (Fraction::percent(0), Size(0));
+    one.node().set_limits(none).unwrap();
     wait_for("no spares here", || (one.pool(0).ready == [0; 3]).then_some(()));
     assert!(other.pool(0).bytes > 0 && other.pool(0).kept_back_bytes > 0);
     other.restart(End::Dropped);
@@ -79,7 +79,7 @@ fn share_one_budget(dirs: [&Path; 2], total: u64) {
         lab.add(&format!("second-{log}"), 1);
     }
     let sum = |stats: &[PoolStats], of: fn(&PoolStats) -> u64| stats.iter().map(of).sum::<u64>();
-    let allowed = lab.node().pool_options().allowance(total);
+    let allowed = lab.node().limits().pool.allowance(total);
     for _ in 0..2 {
         come_and_go(&mut lab);
         let stats = quiet(&lab, 2);
@@ -94,10 +94,10 @@ fn share_one_budget(dirs: [&Path; 2], total: u64) {
     }
 
     // A smaller one is kept to soon after.
-    let mut small = lab.node().pool_options();
-    small.budget = Fraction::percent(3);
-    let allowed = small.allowance(total);
-    lab.node().set_pool_options(small).unwrap();
+    let mut small = lab.node().limits();
+    small.pool.budget = Fraction::percent(3);
+    let allowed = small.pool.allowance(total);
+    lab.node().set_limits(small).unwrap();
     wait_for("no more than the smaller budget", || {
         let stats = [lab.pool(0), lab.pool(1)];
         (sum(&stats, |stats| stats.bytes) <= allowed.budget).then_some(())
@@ -168,7 +168,7 @@ fn directories_on_two_devices_have_a_budget_each_and_fill_up_by_themselves() {
     let stats = quiet(&lab, 2);
     assert_ne!(stats[0].device, stats[1].device);
     for (stats, mount) in stats.iter().zip([&memory, &disk]) {
-        let allowed = lab.node().pool_options().allowance(total(mount));
+        let allowed = lab.node().limits().pool.allowance(total(mount));
         assert_eq!(stats.budget, allowed.budget);
         assert!(stats.bytes <= allowed.budget && stats.bytes > allowed.budget / 2, "{stats:?}");
         assert!(stats.kept_back_bytes > allowed.kept_back / 10 * 9, "{stats:?}");
@@ -193,7 +193,7 @@ fn release_gives_all_devices_their_space_back() {
     let Some(disk) = or_skip(name, Mount::ext4(64 << 20)) else { return };
     let dirs = [memory.path().join("data"), disk.path().join("data")];
     let mut options = options();
-    (options.pool.budget, options.pool.prepared) = (Fraction::percent(10), 0);
+    (options.limits.pool.budget, options.limits.pool.prepared) = (Fraction::percent(10), 0);
     let mut lab = Lab::open(&[&dirs[0], &dirs[1]], options);
     lab.add("memory", 0);
     lab.add("disk", 1);

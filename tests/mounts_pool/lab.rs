@@ -75,7 +75,7 @@ pub(crate) fn options() -> NodeOptions {
 /// The same with so many hundredths of the device for spares.
 pub(crate) fn with_budget(percent: u32) -> NodeOptions {
     let mut options = options();
-    options.pool.budget = Fraction::percent(percent);
+    options.limits.pool.budget = Fraction::percent(percent);
     options
 }
 
@@ -85,7 +85,8 @@ fn open(dirs: &[PathBuf], options: &NodeOptions) -> Node {
     for dir in rest {
         builder = builder.data_dir(dir);
     }
-    builder.open().unwrap()
+    // What the pool does where nothing stands before a full disk.
+    builder.without_pressure().open().unwrap()
 }
 
 /// Whether an append was refused, for want of space and without a trace.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Spares that the worker has ready.
-const PREPARED: usize = 3;
+const PREPARED: u32 = 3;
 
 /// What was taken once the log had its main files: by kind, as the kind wants it, and all.
 #[derive(Clone, Debug, Default)]
@@ -61,9 +61,9 @@ impl Engine {
         // Nothing happens to a log because others have their turns.
         options.idle_checkpoint = Duration::from_secs(24 * 60 * 60);
         // They are made at the start, and nobody takes them here.
-        options.pool.kept_back = 0;
+        options.limits.pool.kept_back = plimsoll::Size(0);
         let ahead = matches!(kind, Kind::Reused | Kind::Prepared);
-        options.pool.prepared = if ahead { PREPARED } else { 0 };
+        options.limits.pool.prepared = if ahead { PREPARED } else { 0 };
         let builder = Node::builder(dir.join(kind.name())).options(options);
         let node = builder.file_system(Arc::new(Withheld::new(lacks))).open().unwrap();
         let log = node.open_log(&setup::name("roll"), LogOptions::default()).unwrap();
@@ -137,7 +137,7 @@ impl Writer for Engine {
     fn settle(&mut self) {
         let (main, begun) = (2, Instant::now());
         let at_rest = |stats: &PoolStats| {
-            let wanted = self.node.as_ref().unwrap().pool_options().prepared as u64;
+            let wanted = self.node.as_ref().unwrap().limits().pool.prepared.into();
             stats.coming == [0; 3] && stats.ready[main] >= wanted
         };
         while self.done.load(Ordering::Acquire) < self.asked || !at_rest(&self.stats()) {

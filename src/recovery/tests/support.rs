@@ -10,7 +10,7 @@ use crate::format::{CHECKPOINT_POSITION, Key, RECORDS_POSITION};
 use crate::fs::sim::SimFileSystem;
 use crate::fs::{File, FileSystem};
 use crate::recovery::{Context, RecoverError, Recovered, Tail, check_segment, recover};
-use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, Step, Walker, Want};
+use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, Step, TakeError, Walker, Want};
 use crate::types::{Generation, LogId, Offset, SizeClass};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl SegmentSource for Source {
         &self.dir
     }
 
-    fn take(&self, want: &Want<'_>) -> io::Result<Spare> {
+    fn take(&self, want: &Want<'_>) -> Result<Spare, TakeError> {
         let class = want.class;
         let generation = generation(self.generation.fetch_add(1, Relaxed));
         let path = self.dir.join(format!("spare-{}", generation.get()));

@@ -229,10 +229,16 @@ impl From<OpenError> for Failure {
 
 impl From<Limited> for Failure {
     fn from(limited: Limited) -> Self {
-        let wait = u64::try_from(limited.retry_after.as_millis()).unwrap_or(u64::MAX);
+        let device = limited.device.as_ref().map(|dir| dir.display().to_string());
+        let forecast = limited.forecast.map(|time| time.as_secs());
         Self::new(Exit::Limited, limited.to_string())
-            .with("reason", limited.reason)
-            .with("retry_after_ms", wait)
+            .with("reason", limited.reason.name())
+            .with("level", limited.level.name())
+            .with("retry_after_ms", limited.retry_after_ms())
+            .with("device", device)
+            .with("free_bytes", limited.free)
+            .with("threshold_bytes", limited.threshold)
+            .with("hard_in_seconds", forecast)
     }
 }
 
@@ -308,16 +314,21 @@ impl From<LogNameError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll::{Level, LimitReason, WriteClass};
     use std::sync::Arc;
     use std::time::Duration;
 
     #[test]
     fn a_refusal_for_pressure_is_75_with_its_reason_and_its_hint() {
-        let limited = Limited { reason: "disk", retry_after: Duration::from_millis(1250) };
+        let (disk, hint) = (LimitReason::Disk, Duration::from_millis(1250));
+        let limited = Limited::new(disk, WriteClass::Publish, Level::Hard, hint, "it is full");
         for failure in [Failure::from(limited.clone()), PublishError::from(limited).into()] {
             assert_eq!(failure.exit.code(), 75);
             assert_eq!(failure.exit.name(), "ERR_LIMITED");
-            assert_eq!(failure.message(), "ERR_LIMITED: disk, try again in 1250 ms");
+            assert_eq!(
+                failure.message(),
+                "ERR_LIMITED: publish refused for disk: it is full; try again in 1250 ms"
+            );
             assert_eq!(failure.fields["reason"], "disk");
             assert_eq!(failure.fields["retry_after_ms"], 1250);
         }

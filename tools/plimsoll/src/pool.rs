@@ -11,7 +11,7 @@ use clap::Args;
 use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
 use plimsoll::inspect::{self as engine, ClassSpares, DeviceSpares, DirSpares, LayoutView, Usage};
 use plimsoll::types::SizeClass;
-use plimsoll::{Allowance, PoolOptions};
+use plimsoll::{Allowance, PoolLimits};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ fn device_number(device: u64) -> String {
 
 /// By the default settings; `None` where the device's size is not known.
 fn allowance(device: &DeviceSpares) -> Option<Allowance> {
-    device.space.map(|space| PoolOptions::default().allowance(space.total))
+    device.space.map(|space| PoolLimits::default().allowance(space.total))
 }
 
 fn print_device(device: &DeviceSpares) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ mod support;
 
 use nix::sys::signal::Signal;
 use plimsoll::format::layout::ClassSizes;
-use plimsoll::{Node, NodeOptions, PoolOptions};
+use plimsoll::{Node, NodeOptions, PoolLimits};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -180,9 +180,9 @@ fn files_below(dir: &Path) -> (BTreeSet<PathBuf>, u64) {
 /// What may be among the spares: what is kept back, two files of each class made ahead, the one that is being made and
 /// the two that a batch may begin.
 fn spares_max(sizes: &ClassSizes) -> u64 {
-    let pool = PoolOptions::default();
+    let pool = PoolLimits::default();
     let ahead = pool.prepared as u64 * (sizes.tiny + sizes.small + sizes.main);
-    pool.kept_back + ahead + sizes.main + 2 * sizes.main
+    pool.kept_back.0 + ahead + sizes.main + 2 * sizes.main
 }
 
 /// Files of a log that is truncated after every ten starts, each of which appends 500 records of 230 bytes at most: what

@@ -9,7 +9,7 @@
 
 mod support;
 
-use plimsoll::PoolOptions;
+use plimsoll::PoolLimits;
 use plimsoll::fs::{FileSystem, OsFileSystem};
 use serde_json::{Value, json};
 use std::fs;
@@ -142,7 +142,7 @@ fn budget_and_free_space_are_of_the_device_and_counted_once() {
     assert_eq!(device["device"], format!("{major}:{minor}"));
     let total = OsFileSystem.space(&one).unwrap().total;
     assert_eq!(device["total_bytes"], total);
-    let allowance = PoolOptions::default().allowance(total);
+    let allowance = PoolLimits::default().allowance(total);
     assert_eq!(device["settings"], "default");
     assert_eq!(device["budget_bytes"], allowance.budget);
     assert_eq!(device["kept_back_bytes"], allowance.kept_back);

@@ -8,7 +8,7 @@ use super::payload::payload;
 use plimsoll::error::{AppendError, CommitFailure, Outcome, PublishError, Stopped};
 use plimsoll::planted::{self, Fault};
 use plimsoll::types::Fraction;
-use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions};
+use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Size};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -26,9 +26,9 @@ pub fn options() -> NodeOptions {
     // A mistake is made in the thread that it is planted in.
     options.recovery_threads = if planted().is_some() { 1 } else { 4 };
     options.idle_checkpoint = Duration::from_millis(300);
-    options.pool.kept_back = 512 << 10;
-    options.pool.kept_back_share = Fraction::percent(5);
-    options.pool.budget_cap = 4 << 20;
+    options.limits.pool.kept_back = Size(512 << 10);
+    options.limits.pool.kept_back_share = Fraction::percent(5);
+    options.limits.pool.budget_cap = Size(4 << 20);
     options
 }
 

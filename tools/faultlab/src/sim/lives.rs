@@ -9,7 +9,7 @@ use super::faults::goes_on;
 use super::random::Random;
 use super::world::{SIZES, Staged, World};
 use plimsoll::fs::sim::{Fault, Names, OpKind, Profile, Reached, Sectors, SimFileSystem, What};
-use plimsoll::{PoolOptions, WriteClass};
+use plimsoll::{PoolLimits, Size, WriteClass};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -126,11 +126,11 @@ fn act(world: &mut World, random: &mut Random, staged: &mut Vec<Staged>) {
 }
 
 /// Settings of the pool: budgets for nothing, for a few files and for all, with and without files kept back.
-fn pool(random: &mut Random) -> PoolOptions {
-    let mut pool = super::world::options().pool;
-    pool.budget_cap = random.one_of(&[0, SIZES.main, 3 * SIZES.main, 1 << 30]);
+fn pool(random: &mut Random) -> PoolLimits {
+    let mut pool = super::world::options().limits.pool;
+    pool.budget_cap = Size(random.one_of(&[0, SIZES.main, 3 * SIZES.main, 1 << 30]));
     pool.prepared = random.one_of(&[0, 1, 2]);
-    pool.kept_back = random.one_of(&[0, 1, 3]) * SIZES.tiny;
+    pool.kept_back = Size(random.one_of(&[0, 1, 3]) * SIZES.tiny);
     pool
 }
 
@@ -197,7 +197,7 @@ fn begin(random: &mut Random, seed: u64) -> (World, u64) {
         names: random.one_of(&[Names::Subset, Names::Subset, Names::Prefix]),
     });
     if random.below(2) == 0 {
-        world.options.pool = pool(random);
+        world.options.limits.pool = pool(random);
     }
     if random.below(3) == 0 {
         world = world.with_last_generation(random.one_of(&[1, 3]));

@@ -6,6 +6,7 @@ use super::scripts::{empty, failed_sync};
 use super::spares::{records_in, space};
 use super::world::only_reuse;
 use super::world::{SIZES, World};
+use plimsoll::Size;
 use plimsoll::WriteClass;
 use plimsoll::format::header::Header;
 use plimsoll::fs::Space;
@@ -167,14 +168,14 @@ pub fn torn_take_of_the_last_generation() -> World {
 /// leaves one file that the next start removes.
 fn prepared() -> World {
     let mut options = super::world::options();
-    options.pool.kept_back = 0;
+    options.limits.pool.kept_back = Size(0);
     empty().with_pool(options)
 }
 
 /// A full disk: a log with no room left in its file, and two files kept back.
 pub fn full_disk() -> World {
     let mut options = only_reuse();
-    options.pool.kept_back = 2 * SIZES.tiny;
+    options.limits.pool.kept_back = Size(2 * SIZES.tiny);
     let mut world = empty().with_pool(options);
     world.start();
     world.work();
@@ -322,10 +323,10 @@ pub const PLANS: &[Plan] = &[
         world.release_spares();
         world.append("a", &[4096; 6]);
         world.truncate_all("a");
-        let mut options = world.options.pool;
-        options.budget_cap = 0;
+        let mut limits = world.options.limits.clone();
+        limits.pool.budget_cap = Size(0);
         if world.is_up() {
-            world.node().set_pool_options(options).unwrap();
+            world.node().set_limits(limits).unwrap();
         }
         world.work();
     }),

@@ -10,6 +10,7 @@ use super::random::Random;
 use super::scripts::empty;
 use super::spares::{end_of, record_at, records_in};
 use super::world::{SIZES, World};
+use plimsoll::Size;
 use plimsoll::format::header::Header;
 use plimsoll::format::record::{self, RecordHeader};
 use plimsoll::format::{Key, RECORDS_POSITION};
@@ -352,8 +353,9 @@ fn on_disk(world: &World) -> (u64, usize) {
 /// Two hundred starts that are killed leak nothing.
 pub fn case_D2() {
     let mut options = super::world::options();
-    (options.pool.budget_cap, options.pool.kept_back) = (BUDGET, KEPT_BACK);
-    options.pool.prepared = 2;
+    options.limits.pool.budget_cap = Size(BUDGET);
+    options.limits.pool.kept_back = Size(KEPT_BACK);
+    options.limits.pool.prepared = 2;
     let mut world = empty().with_pool(options);
     world.start();
     for log in ["a", "b"] {

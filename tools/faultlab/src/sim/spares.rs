@@ -6,7 +6,7 @@ use plimsoll::format::record::{self, RecordHeader};
 use plimsoll::format::{Key, RECORDS_POSITION};
 use plimsoll::fs::{FileSystem, Space};
 use plimsoll::types::Generation;
-use plimsoll::{NodeOptions, PoolOptions, PoolStats, WriteClass};
+use plimsoll::{NodeOptions, PoolLimits, PoolStats, WriteClass};
 use std::path::{Path, PathBuf};
 
 /// A large device, half full: a share of a small one would be less than a file.
@@ -108,11 +108,11 @@ impl World {
     }
 
     /// Changes the pool's settings, in this life and in those that follow.
-    pub fn set_pool(&mut self, options: PoolOptions) {
-        self.options.pool = options;
+    pub fn set_pool(&mut self, options: PoolLimits) {
+        self.options.limits.pool = options;
         if self.is_up() {
             self.say(format_args!("{options:?}"));
-            if let Err(error) = self.node().set_pool_options(options) {
+            if let Err(error) = self.node().set_limits(self.options.limits.clone()) {
                 self.expect_error("the settings are refused", &error);
             }
         }

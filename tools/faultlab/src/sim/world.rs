@@ -8,10 +8,11 @@ use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishE
 use plimsoll::format::layout::{self, ClassSizes};
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::{Fault, SimFileSystem};
-use plimsoll::permit::{Decision, Gate};
+use plimsoll::permit::Decision;
 use plimsoll::types::Generation;
 use plimsoll::{
-    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, PoolStats, Ticket, WriteClass,
+    Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, PoolStats, Size, Ticket,
+    WriteClass,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct Staged {
 pub struct World {
     pub fs: SimFileSystem,
     pub clock: Arc<ManualClock>,
+    /// Whether levels have an effect: else what a full disk does is reached, before which they stand.
+    pub pressure: bool,
     pub oracle: Oracle,
     /// Errors are expected, as something is being broken.
     pub faulty: bool,
@@ -93,6 +96,7 @@ impl World {
         Self {
             fs,
             clock,
+            pressure: false,
             oracle,
             faulty: false,
             options: only_reuse(),
@@ -189,6 +193,7 @@ impl World {
             .file_system(Arc::new(self.fs.process()))
             .clock(Arc::clone(&self.clock) as Arc<dyn plimsoll::clock::Clock>)
             .without_threads();
+        let builder = if self.pressure { builder } else { builder.without_pressure() };
         let builder = match self.last {
             Some(last) => builder.last_generation(last),
             None => builder,
@@ -307,8 +312,18 @@ impl World {
         let new: Vec<_> =
             records.iter().map(|(headers, payload)| NewRecord { headers, payload }).collect();
         let bytes = records.iter().map(|(headers, payload)| (headers.len() + payload.len()) as u64);
-        let Decision::Admit(permit) = self.node().admission().decide(class, bytes.sum()) else {
-            panic!("the gate is open")
+        let permit = match self.log(log).admit(class, bytes.sum()) {
+            Decision::Admit(permit) => permit,
+            Decision::Delay { wait, permit } => {
+                self.clock.advance(wait);
+                permit
+            }
+            Decision::Refuse(limited) => {
+                self.say(format_args!("refused {batch}: {limited}"));
+                assert!(self.pressure, "a refusal where levels have no effect: {limited}");
+                self.answered(batch, Outcome::NotWritten);
+                return None;
+            }
         };
         match self.log(log).append(permit, &new) {
             Ok(ticket) => Some(Staged { batch, ticket }),
@@ -521,15 +536,15 @@ pub fn in_pool(stats: &PoolStats) -> u64 {
 /// A node with a small pool: two tiny files kept back, one of each class made ahead.
 pub fn options() -> NodeOptions {
     let mut options = NodeOptions::default();
-    options.pool.kept_back = 2 * SIZES.tiny;
-    options.pool.prepared = 1;
+    options.limits.pool.kept_back = Size(2 * SIZES.tiny);
+    options.limits.pool.prepared = 1;
     options
 }
 
 /// A node whose pool makes no file by itself: what it does beyond stamping has plans of its own.
 pub fn only_reuse() -> NodeOptions {
     let mut options = NodeOptions::default();
-    (options.pool.kept_back, options.pool.prepared) = (0, 0);
+    (options.limits.pool.kept_back, options.limits.pool.prepared) = (Size(0), 0);
     options
 }
 
