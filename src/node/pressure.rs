@@ -41,7 +41,19 @@ pub(super) struct Disk {
     bell: Condvar,
     /// When the last sample was taken.
     sampled: Mutex<Option<Duration>>,
+    /// When an allocation was last tried, as one had found no room.
+    tried: Mutex<Option<Duration>>,
     started: AtomicBool,
+}
+
+/// Whether what was done at `at` is due again.
+fn is_due(at: &Mutex<Option<Duration>>, now: Duration) -> bool {
+    let at = *at.lock().unwrap_or_else(PoisonError::into_inner);
+    at.is_none_or(|at| now.saturating_sub(at) >= SAMPLE_EVERY)
+}
+
+fn done(at: &Mutex<Option<Duration>>, now: Duration) {
+    *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
 }
 
 impl Disk {
@@ -175,6 +187,7 @@ impl Watch {
             wanted: Mutex::default(),
             bell: Condvar::new(),
             sampled: Mutex::default(),
+            tried: Mutex::default(),
             started: AtomicBool::new(false),
         });
         self.sample(&disk);
@@ -199,8 +212,7 @@ impl Watch {
         let device = disk.monitor.device();
         let pool = self.pool();
         let spares = pool.as_ref().map_or(0, |pool| pool.releasable(device));
-        let begun = self.clock.elapsed();
-        *disk.sampled.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        done(&disk.sampled, self.clock.elapsed());
         disk.monitor.sample(spares);
         if let (Some(pool), Some(space)) = (pool, disk.monitor.space()) {
             pool.set_space(device, space);
@@ -210,9 +222,13 @@ impl Watch {
     /// One turn of a device's sampler: the sample, and where an allocation has found no room, another try.
     pub(super) fn turn(&self, disk: &Disk) {
         self.sample(disk);
+        let now = self.clock.elapsed();
+        // Once a second, and not after each allocation: a try is one itself.
         if disk.monitor.holds()
+            && is_due(&disk.tried, now)
             && let Some(pool) = self.pool()
         {
+            done(&disk.tried, now);
             // Tells the ledger itself what came of it. Where it cannot try, the next file that is asked for is the try.
             if !pool.try_room(disk.monitor.device()) {
                 disk.monitor.space_again();
@@ -238,8 +254,7 @@ impl Watch {
     }
 
     pub(super) fn sample_memory(&self, buffers: u64) {
-        *self.memory_sampled.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(self.clock.elapsed());
+        done(&self.memory_sampled, self.clock.elapsed());
         self.memory.set_buffers(buffers);
         self.memory.sample();
         self.look();
@@ -252,20 +267,16 @@ impl Watch {
     /// Takes the samples that are due, for a node without threads. Says whether there was one.
     pub(super) fn sample_what_is_due(&self, buffers: u64) -> bool {
         let now = self.clock.elapsed();
-        let is_due = |at: &Mutex<Option<Duration>>| {
-            let at = *at.lock().unwrap_or_else(PoisonError::into_inner);
-            at.is_none_or(|at| now.saturating_sub(at) >= SAMPLE_EVERY)
-        };
         let mut any = false;
         for disk in self.disks() {
             let wanted =
                 std::mem::take(&mut *disk.wanted.lock().unwrap_or_else(PoisonError::into_inner));
-            if wanted || is_due(&disk.sampled) {
+            if wanted || is_due(&disk.sampled, now) {
                 self.turn(&disk);
                 any = true;
             }
         }
-        if is_due(&self.memory_sampled) {
+        if is_due(&self.memory_sampled, now) {
             self.sample_memory(buffers);
             any = true;
         }
