@@ -46,20 +46,23 @@ pub mod error;
 pub mod format;
 pub mod fs;
 pub mod inspect;
+pub mod limits;
 pub mod log;
 pub mod node;
 pub mod permit;
 pub mod planted;
 mod pool;
+pub mod pressure;
 pub mod recovery;
 pub mod repair;
 pub mod segment;
 pub mod types;
 
+pub use limits::{Limits, LimitsError};
 pub use log::{
     AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView,
     Ticket, Truncated,
 };
 pub use node::{Node, NodeBuilder, NodeOptions, NodeStats, PrivateLog};
 pub use pool::{Allowance, PoolOptions, PoolStats};
-pub use types::{LogName, Offset, WriteClass};
+pub use types::{Level, LogName, Offset, WriteClass};

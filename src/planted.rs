@@ -57,6 +57,12 @@ pub enum Fault {
     KeptBackReleased,
     UnfinishedNotRemoved,
     MadeWithoutSync,
+    FreeSpaceFromRootsShare,
+    ReleasedCountedTwice,
+    OldSampleTakenForGood,
+    LevelNotRecheckedAtDebit,
+    ClearLineSameAsSetLine,
+    MemoryCountsPageCache,
 }
 
 impl Fault {
@@ -110,6 +116,12 @@ impl Fault {
         Self::KeptBackReleased,
         Self::UnfinishedNotRemoved,
         Self::MadeWithoutSync,
+        Self::FreeSpaceFromRootsShare,
+        Self::ReleasedCountedTwice,
+        Self::OldSampleTakenForGood,
+        Self::LevelNotRecheckedAtDebit,
+        Self::ClearLineSameAsSetLine,
+        Self::MemoryCountsPageCache,
     ];
 }
 

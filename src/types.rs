@@ -121,6 +121,42 @@ impl fmt::Display for SizeClass {
     }
 }
 
+/// How near a device or the memory is to its end, by the lines that limits draw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// All is admitted.
+    #[default]
+    Ok,
+    /// Publishes are slowed.
+    Soft,
+    /// Publishes are refused.
+    Hard,
+    /// Only what frees space, coordination and recovery go on. Memory has no such level.
+    Reserve,
+}
+
+impl Level {
+    /// All levels, lowest first.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Soft, Self::Hard, Self::Reserve];
+
+    /// The name as tools print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Soft => "soft",
+            Self::Hard => "hard",
+            Self::Reserve => "reserve",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// A share of a whole, to a millionth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fraction(u32);
@@ -136,6 +172,12 @@ impl Fraction {
     #[must_use]
     pub const fn millionths(millionths: u32) -> Self {
         Self(millionths)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
     }
 
     /// Its share of `whole`, rounded down.

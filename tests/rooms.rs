@@ -40,8 +40,10 @@ const TABLE: &[(&str, &[&str])] = &[
             "segment::GivenUp",
         ],
     ),
-    // Of the disk, only how much is free.
-    ("pressure", &["fs::FileSystem", "fs::Space", "fs::is_no_space"]),
+    // Plain data.
+    ("limits", &[]),
+    // Of the disk, only how much is free, and the kernel's files about memory.
+    ("pressure", &["fs::FileSystem", "fs::Space", "fs::is_no_space", "fs::File", "limits"]),
     // Of pressure, its reading.
     ("admission", &["pressure"]),
     ("inspect", &["fs", "format", "segment", "recovery"]),
@@ -53,7 +55,7 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 /// What every room may use. The permit is how admission's answer travels to the log.
-const OPEN_TO_ALL: &[&str] = &["types", "error", "clock", "planted", "permit"];
+const OPEN_TO_ALL: &[&str] = &["types", "error", "clock", "planted", "permit", "limits"];
 
 /// What only some rooms may name, however they came by it.
 const RESERVED: &[(&str, &[&str], &str)] = &[

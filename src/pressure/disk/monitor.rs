@@ -1,0 +1,337 @@
+//! See [`DiskMonitor`].
+
+use super::account::Account;
+use super::reading::{DiskChange, DiskReading, DiskReason, Shortage};
+use crate::clock::Clock;
+use crate::fs::{FileSystem, Space};
+use crate::limits::Limits;
+use crate::planted::{self, Fault};
+use crate::pressure::change::Changes;
+use crate::pressure::forecast::Forecast;
+use crate::pressure::gauge::{Gauge, GaugeCell, is_old};
+use crate::pressure::hysteresis::{next, permille};
+use crate::pressure::thresholds::Thresholds;
+use crate::types::Level;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The pressure of one device (`st_dev`), whichever data directories are on it.
+///
+/// Only [`DiskMonitor::sample`] makes a call to the disk, and may hang in it; it holds no lock meanwhile. All others are
+/// short, and [`DiskMonitor::gauge`] takes no lock at all.
+#[derive(Debug)]
+pub struct DiskMonitor {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    device: u64,
+    clock: Arc<dyn Clock>,
+    main_file: u64,
+    gauge: GaugeCell,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limits: Limits,
+    dirs: Vec<PathBuf>,
+    account: Account,
+    lines: Thresholds,
+    inode_lines: Option<Thresholds>,
+    /// By bytes alone, and by inodes alone, as of the last sample and the debits since.
+    bytes: Level,
+    inodes: Level,
+    /// Why the last call failed, if it did.
+    failed: Option<DiskReason>,
+    /// An allocation found no room, and none has succeeded since.
+    no_space: bool,
+    forecast: Forecast,
+    changes: Changes<DiskReason>,
+}
+
+/// A [`DiskReason::SampleFailed`].
+fn failed(error: &io::Error) -> DiskReason {
+    DiskReason::SampleFailed { errno: error.raw_os_error(), text: error.to_string() }
+}
+
+impl State {
+    /// What follows from the books as they are now.
+    fn judge(&mut self, now: Duration) -> (Gauge, DiskReason) {
+        if let Some(free) = self.account.free(now) {
+            self.bytes = next(self.bytes, free, &self.lines);
+        }
+        self.inodes = match (self.account.free_inodes(), &self.inode_lines) {
+            (Some(free), Some(lines)) => next(self.inodes, free, lines),
+            _ => Level::Ok,
+        };
+        let known = self.bytes.max(self.inodes);
+        let unknown = match self.account.sample() {
+            _ if self.failed.is_some() => self.failed.clone(),
+            None => Some(DiskReason::NoSample),
+            Some(sample) => is_old(sample.begun, now).then_some(DiskReason::SampleOld),
+        };
+        let (gauge, reason) = match unknown {
+            Some(reason) => (Gauge::unknown(known), reason),
+            None => (self.position(known, now), self.known_reason()),
+        };
+        // It is a fact, whatever the samples say (a quota is in none of them), and so is a worse level.
+        if self.no_space && gauge.level <= Level::Hard {
+            return (Gauge { level: Level::Hard, permille: 1000 }, DiskReason::NoSpace);
+        }
+        (gauge, reason)
+    }
+
+    fn position(&self, level: Level, now: Duration) -> Gauge {
+        let permille = match level {
+            Level::Ok => 0,
+            Level::Soft => {
+                let bytes = self.account.free(now).map_or(0, |free| permille(free, &self.lines));
+                let inodes = self.account.free_inodes().zip(self.inode_lines.as_ref());
+                bytes.max(inodes.map_or(0, |(free, lines)| permille(free, lines)))
+            }
+            Level::Hard | Level::Reserve => 1000,
+        };
+        Gauge { level, permille }
+    }
+
+    fn known_reason(&self) -> DiskReason {
+        match (self.bytes, self.inodes) {
+            (Level::Ok, Level::Ok) => DiskReason::Enough,
+            (bytes, inodes) if bytes >= inodes => DiskReason::Bytes,
+            _ => DiskReason::Inodes,
+        }
+    }
+
+    fn draw_lines(&mut self, main_file: u64) {
+        if let Some(sample) = self.account.sample() {
+            let Space { total, inodes, .. } = sample.space;
+            self.lines = Thresholds::of_bytes(&self.limits, total, main_file);
+            self.inode_lines = Thresholds::of_inodes(&self.limits, inodes);
+        }
+    }
+}
+
+impl DiskMonitor {
+    /// A monitor of the device that `dir` is on. It makes no call yet: until the first sample the device counts as soft.
+    ///
+    /// `main_file` is the size in bytes of the largest segment files there.
+    #[must_use]
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        dir: &Path,
+        device: u64,
+        clock: Arc<dyn Clock>,
+        main_file: u64,
+        limits: &Limits,
+    ) -> Self {
+        let changes = Changes::new(Level::Soft, clock.unix_millis());
+        let state = State {
+            limits: limits.clone(),
+            dirs: vec![dir.to_path_buf()],
+            account: Account::default(),
+            lines: Thresholds::default(),
+            inode_lines: None,
+            bytes: Level::Ok,
+            inodes: Level::Ok,
+            failed: None,
+            no_space: false,
+            forecast: Forecast::default(),
+            changes,
+        };
+        let (dir, gauge) = (dir.to_path_buf(), GaugeCell::default());
+        Self { fs, dir, device, clock, main_file, gauge, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges the books as they are, shows it to whoever reads the gauge, and notes a change.
+    fn publish(&self, state: &mut State) -> Gauge {
+        let (gauge, reason) = state.judge(self.clock.elapsed());
+        self.gauge.set(gauge, state.account.sample().map(|sample| sample.begun));
+        state.changes.note(gauge.level, reason, self.clock.unix_millis());
+        gauge
+    }
+
+    /// Asks for free space, and gives the level that follows. Blocks for as long as the file system takes.
+    ///
+    /// `reclaimable` is the bytes of spares that could be released now; they count as free. Two calls may run at a time.
+    pub fn sample(&self, reclaimable: u64) -> Level {
+        let mark = self.state().account.mark(self.clock.elapsed());
+        let answer = self.fs.space(&self.dir);
+        let mut state = self.state();
+        match answer {
+            // Thresholds of nothing say nothing, and its free space says that it is full.
+            Ok(space) if space.total == 0 => {
+                let text = "the file system says that it has 0 bytes in all".to_owned();
+                state.failed = Some(DiskReason::SampleFailed { errno: None, text });
+            }
+            Ok(space) => {
+                let before = state.account.sample().map(|sample| sample.space.total);
+                if state.account.take(mark, space, reclaimable) {
+                    state.failed = None;
+                    state.draw_lines(self.main_file);
+                    if before.is_some_and(|total| total != space.total) {
+                        state.forecast.forget();
+                    }
+                    let free = state.account.free(self.clock.elapsed()).unwrap_or(0);
+                    state.forecast.note(mark.begun, free);
+                }
+            }
+            // A call that began before the last good one says nothing new.
+            Err(error) => {
+                if state.account.sample().is_none_or(|sample| sample.begun <= mark.begun) {
+                    state.failed = Some(failed(&error));
+                }
+            }
+        }
+        self.publish(&mut state).level
+    }
+
+    /// Asks for room for a file of `bytes`, before it is allocated, and takes it off what is free: the check and the debit
+    /// are one step, so that two who ask at a time cannot both have the last of it.
+    ///
+    /// What is left must stay above the line of `keep_above`; with [`Level::Ok`] nothing is checked. An allocation that
+    /// failed is to be taken back with [`DiskMonitor::undo`].
+    ///
+    /// # Errors
+    /// [`Shortage`]: nothing was debited, and nothing is to be allocated. Also before the first sample, unless with
+    /// [`Level::Ok`].
+    pub fn allocate(&self, keep_above: Level, bytes: u64) -> Result<(), Shortage> {
+        let mut state = self.state();
+        if keep_above > Level::Ok {
+            let free = state.account.free(self.clock.elapsed()).unwrap_or(0);
+            let line = state.lines.of(keep_above);
+            let inode_line = state.inode_lines.map_or(0, |lines| lines.of(keep_above));
+            let inodes = state.account.free_inodes().unwrap_or(0);
+            let left = free.saturating_sub(bytes) > line;
+            let inodes_left = state.inode_lines.is_none() || inodes.saturating_sub(1) > inode_line;
+            let held = state.no_space && keep_above <= Level::Hard;
+            if !left || !inodes_left || held {
+                return Err(Shortage { bytes, free, line, inodes, inode_line, keep_above });
+            }
+        }
+        state.account.debit(bytes);
+        if !planted::is(Fault::LevelNotRecheckedAtDebit) {
+            self.publish(&mut state);
+        }
+        Ok(())
+    }
+
+    /// An allocation of `bytes` that [`DiskMonitor::allocate`] had allowed took nothing.
+    pub fn undo(&self, bytes: u64) {
+        let mut state = self.state();
+        state.account.undo(bytes);
+        self.publish(&mut state);
+    }
+
+    /// Files of `bytes` in all were deleted that were no spares. They count as free until a sample shows them, 5 s at most.
+    pub fn released(&self, bytes: u64) {
+        self.release(bytes, 0);
+    }
+
+    /// As [`DiskMonitor::released`], for spares, which counted as free already as long as they were reclaimable.
+    pub fn released_spares(&self, bytes: u64) {
+        self.release(bytes, bytes);
+    }
+
+    fn release(&self, bytes: u64, spares: u64) {
+        let mut state = self.state();
+        state.account.release(self.clock.elapsed(), bytes, spares);
+        self.publish(&mut state);
+    }
+
+    /// An allocation found no room (`ENOSPC`, `EDQUOT`): holds the device at hard, whatever the samples say, until
+    /// [`DiskMonitor::space_again`].
+    pub fn no_space(&self) {
+        self.hold(true);
+    }
+
+    /// An allocation succeeded.
+    pub fn space_again(&self) {
+        self.hold(false);
+    }
+
+    fn hold(&self, no_space: bool) {
+        let mut state = self.state();
+        state.no_space = no_space;
+        self.publish(&mut state);
+    }
+
+    /// Whether the device is held at hard since an allocation found no room: then one is to be tried once a second.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.state().no_space
+    }
+
+    /// The level now, at [`Clock::elapsed`] `now`. Takes no lock: one load, for each append.
+    #[must_use]
+    pub fn gauge(&self, now: Duration) -> Gauge {
+        self.gauge.get(now)
+    }
+
+    /// The device (`st_dev`).
+    #[must_use]
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Another data directory on this device, to be shown. Free space is that of the device and is not counted again.
+    pub fn add_dir(&self, dir: &Path) {
+        let mut state = self.state();
+        if !state.dirs.iter().any(|known| known == dir) {
+            state.dirs.push(dir.to_path_buf());
+        }
+    }
+
+    /// Other limits from now on, which [`Limits::check`] has passed.
+    pub fn set_limits(&self, limits: &Limits) {
+        let mut state = self.state();
+        state.limits = limits.clone();
+        state.draw_lines(self.main_file);
+        self.publish(&mut state);
+    }
+
+    /// Changes of the level since the last time that somebody asked, oldest first: one event for each. To be asked for by
+    /// a thread that does not sample, too, or nobody says that a call hangs.
+    #[must_use]
+    pub fn changes(&self) -> Vec<DiskChange> {
+        let mut state = self.state();
+        self.publish(&mut state);
+        state.changes.take()
+    }
+
+    /// All that is known of the device, at [`Clock::elapsed`] `now`.
+    #[must_use]
+    pub fn reading(&self, now: Duration) -> DiskReading {
+        let mut state = self.state();
+        self.publish(&mut state);
+        let (gauge, reason) = state.judge(now);
+        let sample = state.account.sample();
+        let nothing = Space { total: 0, available: 0, inodes: 0, inodes_available: 0 };
+        let space = sample.map_or(nothing, |sample| sample.space);
+        DiskReading {
+            device: self.device,
+            dirs: state.dirs.clone(),
+            level: gauge.level,
+            permille: gauge.permille,
+            reason,
+            since_unix_millis: state.changes.since_unix_millis(),
+            total: space.total,
+            available: space.available,
+            free: state.account.free(now).unwrap_or(0),
+            thresholds: state.lines,
+            reclaimable: state.account.reclaimable(),
+            released: state.account.unseen(now),
+            debited: state.account.debited(),
+            inodes: space.inodes,
+            inodes_available: state.account.free_inodes().unwrap_or(0),
+            inode_thresholds: state.inode_lines,
+            hard_in: state.forecast.until(state.lines.hard),
+            age: sample.map(|sample| now.saturating_sub(sample.begun)),
+            no_space: state.no_space,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! How near a device, and the memory, is to its end: samples become a [`Level`](crate::types::Level).
+//!
+//! Nothing here is stored, so no level outlives its cause: a start begins with a fresh sample. Nothing here has a thread
+//! either; the node calls [`DiskMonitor::sample`] and [`MemoryMonitor::sample`] once a second, each from a thread that may
+//! hang with its call. Who reads a level looks at the age of the sample, so a call that hangs holds nobody up: what is older
+//! than [`STALE`] counts as soft at least.
+//!
+//! Between two samples a device's books go on ([`DiskMonitor::allocate`], [`DiskMonitor::released`]), so that what the node
+//! itself does counts at once.
+
+mod change;
+mod disk;
+mod forecast;
+mod gauge;
+mod hysteresis;
+mod memory;
+mod thresholds;
+
+pub use change::LevelChange;
+pub use disk::{DiskChange, DiskMonitor, DiskReading, DiskReason, Shortage};
+pub use gauge::{Gauge, STALE};
+pub use memory::{
+    GroupMemory, LimitFrom, MemoryChange, MemoryMonitor, MemoryReading, MemoryReason, MemorySample,
+    MemorySource, SystemMemory,
+};
+pub use thresholds::Thresholds;
