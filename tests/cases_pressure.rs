@@ -10,7 +10,8 @@
 )]
 
 use plimsoll::clock::{Clock, ManualClock};
-use plimsoll::error::{AppendError, LimitsError, Outcome, PublishError};
+use plimsoll::LimitsError;
+use plimsoll::error::{AppendError, Outcome, PublishError};
 use plimsoll::fs::Space;
 use plimsoll::fs::sim::SimFileSystem;
 use plimsoll::permit::{Decision, PermitError};

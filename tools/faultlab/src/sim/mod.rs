@@ -13,6 +13,7 @@ pub mod lives;
 pub mod oracle;
 pub mod planted;
 pub mod pool;
+pub mod pressure;
 pub mod random;
 pub mod reuse;
 pub mod rules;
