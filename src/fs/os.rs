@@ -325,6 +325,9 @@ mod tests {
         let space = space_of(&raw);
         assert_eq!(space.available, 0);
         assert_eq!((space.inodes, space.inodes_available), (64, 7));
+        use crate::planted::{Fault, with};
+        let planted = with(Fault::FreeSpaceFromRootsShare, || space_of(&raw));
+        assert_eq!(planted.available, 5 * 4096, "the fault must show");
     }
 
     #[test]
