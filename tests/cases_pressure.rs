@@ -9,8 +9,8 @@
     reason = "tests; cases are named by their ids"
 )]
 
-use plimsoll::clock::{Clock, ManualClock};
 use plimsoll::LimitsError;
+use plimsoll::clock::{Clock, ManualClock};
 use plimsoll::error::{AppendError, Outcome, PublishError};
 use plimsoll::fs::Space;
 use plimsoll::fs::sim::SimFileSystem;
@@ -181,12 +181,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_named() {
     let node = machine.start();
     let log = open(&node, "a");
     publish(&log, WriteClass::Publish, 100).unwrap();
-    let space = Space {
-        total: 64 * MIB,
-        available: 40 * MIB,
-        inodes: 200,
-        inodes_available: 3,
-    };
+    let space = Space { total: 64 * MIB, available: 40 * MIB, inodes: 200, inodes_available: 3 };
     machine.fs.set_space(Some(space));
     machine.tick(&node);
     let disk = node.pressure().disks.remove(0);
@@ -333,7 +328,10 @@ fn limits_change_live_as_a_whole_or_not_at_all() {
     limits.disk.soft.floor = Size(17 * MIB);
     let wrong: LimitsError = node.set_limits(limits.clone()).unwrap_err();
     assert!(wrong.to_string().contains("limits.disk.hard.floor"), "{wrong}");
-    assert_eq!((node.pressure().level, node.limits()), (Level::Soft, machine.options.limits.clone()));
+    assert_eq!(
+        (node.pressure().level, node.limits()),
+        (Level::Soft, machine.options.limits.clone())
+    );
     limits.disk.soft.floor = Size(19 * MIB);
     // 18 MiB are more than a fifth of the device: the floor counts for that.
     node.set_limits(limits.clone()).unwrap();

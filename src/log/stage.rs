@@ -447,7 +447,15 @@ impl Shared {
         let mut result = Ok(());
         let wanted = wanted.filter(|(missing, _)| open && (missing.room > 0 || !late));
         if let Some((missing, purpose)) = wanted {
-            result = self.reserve(missing, purpose);
+            let early = missing.room == 0;
+            result = match self.reserve(missing, purpose) {
+                // Nobody waits for it, and who waits for something else is not to be refused for it.
+                Err(error) if early => {
+                    tracing::debug!(log = %self.name, %error, "no file is reserved early");
+                    Ok(())
+                }
+                other => other,
+            };
         }
         if open && result.is_ok() {
             let state = self.lock();

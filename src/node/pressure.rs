@@ -34,7 +34,7 @@ pub struct Pressure {
 #[derive(Debug)]
 pub(super) struct Disk {
     pub(super) monitor: Arc<DiskMonitor>,
-    /// The level that was told last.
+    /// The level that was told last, as its number.
     told: AtomicU8,
     /// A sample is wanted before its time.
     wanted: Mutex<bool>,
@@ -79,6 +79,8 @@ pub(super) struct Watch {
     disks: RwLock<Vec<Arc<Disk>>>,
     memory: Arc<MemoryMonitor>,
     memory_told: AtomicU8,
+    /// Held while levels are told, so that the last that is told is the last that was seen.
+    telling: Mutex<()>,
     memory_sampled: Mutex<Option<Duration>>,
     pub(super) admission: Arc<Admission>,
     pub(super) board: Board,
@@ -107,6 +109,7 @@ impl Watch {
             disks: RwLock::default(),
             memory,
             memory_told: AtomicU8::new(Level::Ok as u8),
+            telling: Mutex::default(),
             memory_sampled: Mutex::default(),
             admission: Arc::new(admission),
             board: Board::default(),
@@ -286,6 +289,7 @@ impl Watch {
     /// Tells of each level that is another one than was told last. Called after whatever may change one, and now and then,
     /// as a sample grows old by itself.
     pub(super) fn look(&self) {
+        let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.elapsed();
         let mut changed = false;
         for (at, disk) in self.disks().iter().enumerate() {
@@ -304,9 +308,22 @@ impl Watch {
             self.tell(0, LimitReason::Memory, None, level, detail);
             changed = true;
         }
-        if changed && let Some(pool) = self.pool() {
-            // From soft on spares go, before anybody is refused for what they hold.
-            pool.wake();
+        drop(telling);
+        if changed {
+            self.board.wake();
+            if let Some(pool) = self.pool() {
+                // From soft on spares go, before anybody is refused for what they hold.
+                pool.wake();
+            }
+        }
+    }
+
+    /// Has the sampler look at a device whose level is another one than was told: whoever is told runs code of its own, and
+    /// the pool calls from under its locks.
+    fn notice(&self, disk: &Disk) {
+        let level = disk.monitor.gauge(self.clock.elapsed()).level;
+        if disk.told.load(Ordering::Acquire) != level as u8 {
+            disk.ring();
         }
     }
 
@@ -356,7 +373,7 @@ impl Ledger for Watch {
         let refused_from = class.refused_from().filter(|_| self.has_effect());
         let keep_above = refused_from.unwrap_or(Level::Ok);
         let allowed = disk.monitor.allocate(keep_above, bytes);
-        self.look();
+        self.notice(&disk);
         allowed.map_err(|shortage| self.admission.refuse_file(&disk.monitor, class, &shortage))
     }
 
@@ -371,7 +388,6 @@ impl Ledger for Watch {
                 }
             }
         }
-        self.look();
         // After a roll, and not only once a second.
         disk.ring();
     }
@@ -387,6 +403,6 @@ impl Ledger for Watch {
             Freed::Spare => disk.monitor.released_spares(bytes),
             Freed::File => disk.monitor.released(bytes),
         }
-        self.look();
+        self.notice(&disk);
     }
 }

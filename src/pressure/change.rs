@@ -32,7 +32,12 @@ pub(super) struct Changes<R> {
 
 impl<R> Changes<R> {
     pub(super) fn new(at_unix_millis: u64) -> Self {
-        Self { level: Level::Ok, since_unix_millis: at_unix_millis, hard_since: None, noticed: VecDeque::new() }
+        Self {
+            level: Level::Ok,
+            since_unix_millis: at_unix_millis,
+            hard_since: None,
+            noticed: VecDeque::new(),
+        }
     }
 
     pub(super) fn since_unix_millis(&self) -> u64 {
