@@ -82,7 +82,7 @@ impl Shared {
         let batch = self.admit(&permit, records)?;
         let mut state = self.lock();
         state.returning = state.returning.saturating_sub(1);
-        if state.returning == 0 {
+        if state.returning == 0 && state.gathering {
             self.gathered.notify_one();
         }
         loop {

@@ -18,6 +18,9 @@ struct Queues {
     prepares: VecDeque<Arc<Shared>>,
     closing: bool,
     ended: bool,
+    /// Threads that wait for a commit and for a preparation: to wake nobody is a system call too.
+    idle_commit: usize,
+    idle_prepare: usize,
 }
 
 /// The queues.
@@ -43,7 +46,9 @@ impl Hub {
             if queues.closing {
                 return None;
             }
+            queues.idle_commit += 1;
             queues = self.commit.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            queues.idle_commit -= 1;
         }
     }
 
@@ -51,8 +56,10 @@ impl Hub {
     pub(super) fn next_prepare(&self, timeout: Duration) -> (Option<Arc<Shared>>, bool) {
         let mut queues = self.lock();
         if queues.prepares.is_empty() && !queues.closing {
+            queues.idle_prepare += 1;
             let waited = self.prepare.wait_timeout(queues, timeout);
             queues = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queues.idle_prepare -= 1;
         }
         (queues.prepares.pop_front(), queues.closing)
     }
@@ -71,9 +78,14 @@ impl Hub {
 
     /// Lets the threads end once their queues are empty.
     pub(super) fn close(&self) {
-        self.lock().closing = true;
-        self.commit.notify_all();
-        self.prepare.notify_all();
+        let mut queues = self.lock();
+        queues.closing = true;
+        if queues.idle_commit > 0 {
+            self.commit.notify_all();
+        }
+        if queues.idle_prepare > 0 {
+            self.prepare.notify_all();
+        }
     }
 
     /// Lets go of what nobody will do any more, and takes nothing from now on: a queue that is left holds logs, which hold
@@ -93,7 +105,9 @@ impl Helper for Hub {
         let mut queues = self.lock();
         if !queues.ended {
             queues.commits.push_back(log);
-            self.commit.notify_one();
+            if queues.idle_commit > 0 {
+                self.commit.notify_one();
+            }
         }
     }
 
@@ -101,7 +115,9 @@ impl Helper for Hub {
         let mut queues = self.lock();
         if !queues.ended {
             queues.prepares.push_back(log);
-            self.prepare.notify_one();
+            if queues.idle_prepare > 0 {
+                self.prepare.notify_one();
+            }
         }
     }
 }
