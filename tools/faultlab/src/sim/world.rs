@@ -44,6 +44,12 @@ pub struct World {
     pub oracle: Oracle,
     /// Errors are expected, as something is being broken.
     pub faulty: bool,
+    /// Calls were made to fail in this life, so it is more than a full disk.
+    pub broken: bool,
+    /// A commit has failed in this life, so a log may heal, which may take what is kept back.
+    heals: bool,
+    /// A log that had stopped was opened again in this life, so that recovery wrote and synced anew a file that had failed.
+    pub reopened: bool,
     /// Of the nodes that are started.
     pub options: NodeOptions,
     /// The last generation of a file, where it is not the format's.
@@ -95,6 +101,9 @@ impl World {
             clock,
             oracle,
             faulty: false,
+            broken: false,
+            heals: false,
+            reopened: false,
             options: only_reuse(),
             last: None,
             pooled: false,
@@ -114,6 +123,7 @@ impl World {
     pub fn on(&self, fs: SimFileSystem) -> Self {
         Self {
             faulty: self.faulty,
+            broken: self.broken,
             options: self.options.clone(),
             last: self.last,
             pooled: self.pooled,
@@ -184,6 +194,7 @@ impl World {
         }
         self.say(format_args!("start"));
         self.oracle.begin_life();
+        (self.heals, self.reopened) = (false, false);
         let builder = Node::builder(DATA)
             .options(self.options.clone())
             .file_system(Arc::new(self.fs.process()))
@@ -221,6 +232,7 @@ impl World {
         if !self.up() {
             return;
         }
+        self.reopened |= self.logs.get(log).is_some_and(|log| log.stopped().is_some());
         self.oracle.opening(log);
         match self.node().open_log(&name(log), options) {
             Ok(open) => {
@@ -271,7 +283,7 @@ impl World {
     /// Breaks something. From here on errors are expected.
     pub fn inject(&mut self, fault: Fault) {
         self.say(format_args!("{fault:?}"));
-        self.faulty = true;
+        (self.faulty, self.broken) = (true, true);
         self.fs.inject(fault);
     }
 
@@ -310,13 +322,19 @@ impl World {
         let Decision::Admit(permit) = self.node().admission().decide(class, bytes.sum()) else {
             panic!("the gate is open")
         };
-        match self.log(log).append(permit, &new) {
+        let watched = class == WriteClass::Publish && self.is_only_full();
+        let before = watched.then(|| self.pool());
+        let staged = match self.log(log).append(permit, &new) {
             Ok(ticket) => Some(Staged { batch, ticket }),
             Err(error) => {
                 self.refused(batch, &error);
                 None
             }
+        };
+        if let Some(before) = before.filter(|_| !self.dead()) {
+            self.check_kept_back(&before);
         }
+        staged
     }
 
     fn refused(&mut self, batch: usize, error: &AppendError) {
@@ -332,6 +350,11 @@ impl World {
         }
     }
 
+    /// Whether nothing is wrong but that the disk is full.
+    fn is_only_full(&self) -> bool {
+        self.faulty && !self.broken && !self.heals && self.full()
+    }
+
     /// Waits for a staged batch. Says whether it was confirmed.
     pub fn settle(&mut self, staged: Staged) -> bool {
         let Staged { batch, ticket } = staged;
@@ -344,6 +367,7 @@ impl World {
             }
             Err(error) => {
                 self.say(format_args!("not confirmed {batch}: {error}"));
+                self.heals = true;
                 let stopped = matches!(error.reason, CommitFailure::Stopped(Stopped::Deleted));
                 if !stopped {
                     self.expect_error("a commit fails", &error);
@@ -360,9 +384,17 @@ impl World {
         }
         self.say(format_args!("truncate {log} before {before}"));
         self.oracle.truncating(log, before);
+        let stopped = self.log(log).stopped().is_some();
         match self.log(log).truncate_before(Offset(before)) {
             Ok(done) => self.oracle.truncated(log, done.head.0),
-            Err(error) => self.expect_error("a truncation fails", &error),
+            Err(error) => {
+                self.expect_error("a truncation fails", &error);
+                // What frees space needs none.
+                assert!(
+                    self.dead() || self.broken || stopped,
+                    "I9: the disk is full, and a truncation fails: {error}"
+                );
+            }
         }
     }
 
@@ -483,8 +515,8 @@ impl World {
             }
             self.read(log);
         }
-        // What could not be made durable is not tidied up either.
-        if !self.dead() && self.logs.values().all(|log| log.stopped().is_none()) {
+        // What could not be made durable is not tidied up either, nor is what could not be removed.
+        if !self.dead() && !self.broken && self.logs.values().all(|log| log.stopped().is_none()) {
             self.checks += 1;
             self.check_files();
         }
@@ -505,8 +537,13 @@ impl World {
         let found: Vec<String> =
             self.fs.files().iter().map(|path| path.display().to_string()).collect();
         let spares = format!("{DATA}/spares/");
-        let (spares, found): (Vec<String>, Vec<String>) =
+        let (spares, mut found): (Vec<String>, Vec<String>) =
             found.into_iter().partition(|path| path.starts_with(&spares));
+        if self.full() {
+            // What a full disk lets nobody rename is emptied later.
+            let trash = format!("{DATA}/trash/");
+            found.retain(|path| !path.starts_with(&trash));
+        }
         assert_eq!(found, expected, "I6: files on disk, and those that belong to something");
         let held: u64 = self.node().stats().pools.iter().map(in_pool).sum();
         assert_eq!(spares.len() as u64, held, "I6: {spares:?}, and what the pool knows of");
