@@ -83,7 +83,7 @@ impl Shared {
         let mut waited = false;
         let mut state = self.lock();
         state.returning = state.returning.saturating_sub(1);
-        if state.returning == 0 {
+        if state.returning == 0 && state.gathering {
             self.gathered.notify_one();
         }
         loop {

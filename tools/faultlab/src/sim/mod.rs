@@ -1,6 +1,7 @@
 //! Crashes at every operation of the simulated file system, and checks of what is left against an oracle.
 //!
 //! What must hold is said by panics: [`caught`] turns one into a violation, and [`case`] into a file that replays it.
+pub mod acts;
 pub mod aloud;
 pub mod case;
 pub mod caught;
@@ -16,6 +17,7 @@ pub mod pool;
 pub mod pressure;
 pub mod random;
 pub mod reuse;
+pub mod rot;
 pub mod rules;
 pub mod scripts;
 pub mod shrink;
