@@ -206,7 +206,10 @@ impl Shared {
         }
         let want =
             Want { class: missing.class, room: missing.room, purpose, dir: self.dir.as_path() };
-        let spare = self.source.take(&want).disk("take a segment file for", &self.dir)?;
+        let mut spare = self.source.take(&want).disk("take a segment file for", &self.dir)?;
+        if missing.is_early() {
+            spare = self.move_in(spare)?;
+        }
         let mut state = self.lock();
         if let Status::Stopped(why) = &state.status {
             let why = why.clone();
@@ -402,7 +405,7 @@ impl Shared {
     fn reserve_ahead(self: &Arc<Self>, state: &mut State) {
         let Some(class) = self.next_early(state) else { return };
         if !state.prepare_scheduled {
-            state.wanted = Some((Missing { at: 0, class, room: 0 }, WriteClass::Publish));
+            state.wanted = Some((Missing::early(class), WriteClass::Publish));
             self.schedule_prepare(state);
         }
     }
@@ -430,7 +433,7 @@ impl Shared {
         let late = self.next_early(&state).is_none();
         drop(state);
         let mut result = Ok(());
-        let wanted = wanted.filter(|(missing, _)| open && (missing.room > 0 || !late));
+        let wanted = wanted.filter(|(missing, _)| open && !(missing.is_early() && late));
         if let Some((missing, purpose)) = wanted {
             result = self.reserve(missing, purpose);
         }
