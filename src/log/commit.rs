@@ -222,8 +222,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves a spare to its name in the log and makes that durable, in both directories: a name that is only in the
-    /// cache is gone after a power cut, and with it every record that was confirmed in the file.
+    /// Moves a spare to its name in the log and makes that durable, in both directories where it was not moved into the
+    /// log's before: a name that is only in the cache is gone after a power cut, and with it every record that was
+    /// confirmed in the file.
     fn name(&self, path: &std::path::Path, spare: &std::path::Path) -> Result<(), Failed> {
         if let Err(error) = self.fs.rename(spare, path) {
             // Where the answer does not prove that nothing was done, the name may be there: healing replaces it.
@@ -241,8 +242,9 @@ impl Shared {
             let synced = self.fs.sync_dir(&self.dir).disk("sync", &self.dir);
             synced.map_err(Failed::named)?;
         }
-        if !planted::is(Fault::FirstCommitWithoutSparesDirectory) {
-            let spares = self.source.spares_dir();
+        let spares = self.source.spares_dir();
+        let leaves = spare.parent() == Some(spares);
+        if leaves && !planted::is(Fault::FirstCommitWithoutSparesDirectory) {
             let synced = self.fs.sync_dir(spares).disk("sync", spares);
             synced.map_err(Failed::named)?;
         }

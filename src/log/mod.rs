@@ -1,5 +1,6 @@
 //! A log: stage, commit, read, truncate, heal.
 
+mod ahead;
 mod buffer;
 mod checkpoint;
 mod commit;
