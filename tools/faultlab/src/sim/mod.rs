@@ -127,6 +127,7 @@ plans! {
     pool_reuse
     pool_reuse_by_the_same_log
     pool_roll_into_reused
+    pool_reserved_ahead
     pool_trailing_given_back
     pool_made_ahead
     pool_kept_back_is_filled_again

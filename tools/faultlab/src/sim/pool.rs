@@ -284,6 +284,23 @@ pub const PLANS: &[Plan] = &[
         world.append("a", &[512; 3]);
         world.append("a", &[512]);
     }),
+    pool(
+        "pool_reserved_ahead",
+        || small_spare(2),
+        |world| {
+            world.start();
+            world.work();
+            world.open("a");
+            // The worker moves the small one beside the segments, and it is begun from there.
+            world.append("a", &[1024]);
+            world.work();
+            world.append("a", &[1024, 1024]);
+            // The one behind it is not begun.
+            world.append("a", &[1024; 3]);
+            world.work();
+            world.close();
+        },
+    ),
     pool("pool_trailing_given_back", torn_take, |world| {
         world.recover();
         world.work();
