@@ -92,7 +92,7 @@ pub fn survive(plan: &Plan) -> (usize, usize, usize) {
             faults += 1;
             let run = |crash: Option<&Crash>, then_on: bool| {
                 let mut world = base.fork();
-                world.faulty = true;
+                (world.faulty, world.broken) = (true, true);
                 world.fs.inject(Fault::at_op(op.number, what));
                 (plan.script)(&mut world);
                 if then_on {

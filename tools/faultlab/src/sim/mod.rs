@@ -20,6 +20,7 @@ pub mod reuse;
 pub mod rot;
 pub mod rules;
 pub mod scripts;
+pub mod shown;
 pub mod shrink;
 pub mod spares;
 pub mod world;

@@ -2,7 +2,7 @@
 
 use super::aloud::{is_aloud, say, words};
 use super::crash::Point;
-use super::oracle::{Oracle, Shown, View};
+use super::oracle::Oracle;
 use plimsoll::clock::ManualClock;
 use plimsoll::error::{AppendError, CommitError, CommitFailure, Outcome, PublishError, Stopped};
 use plimsoll::format::layout::{self, ClassSizes};
@@ -27,7 +27,6 @@ pub const SIZES: ClassSizes = ClassSizes { tiny: 12288, small: 16384, main: 3276
 
 /// Far more than any script leaves to do, so that a search ends whatever the engine does.
 const MOST_STEPS: u64 = 100_000;
-const MOST_RECORDS: usize = 50_000;
 const MOST_CALLS: u64 = 100_000;
 
 /// A batch that is staged.
@@ -64,7 +63,8 @@ pub struct World {
     /// How many calls were said.
     said: Cell<usize>,
     node: Option<Node>,
-    logs: BTreeMap<String, Log>,
+    /// Those that are open.
+    pub(super) logs: BTreeMap<String, Log>,
 }
 
 fn name(log: &str) -> LogName {
@@ -264,7 +264,7 @@ impl World {
         self.has(log)
     }
 
-    fn has(&self, log: &str) -> bool {
+    pub(super) fn has(&self, log: &str) -> bool {
         !self.dead() && self.logs.contains_key(log)
     }
 
@@ -406,7 +406,7 @@ impl World {
                 self.expect_error("a truncation fails", &error);
                 // What frees space needs none.
                 assert!(
-                    self.dead() || self.broken || stopped,
+                    self.dead() || self.broken || stopped || !self.full(),
                     "I9: the disk is full, and a truncation fails: {error}"
                 );
             }
@@ -465,104 +465,6 @@ impl World {
             self.expect_error("closing fails", &error);
         }
     }
-
-    /// Reads a log from its head to its end.
-    pub fn view(&self, log: &str) -> Option<View> {
-        let open = self.log(log);
-        let (head, next) = (open.head(), open.durable());
-        let mut records = Vec::new();
-        let mut take = || -> Result<(), plimsoll::error::ReadError> {
-            let mut reader = open.read_from(head)?;
-            while let Some(record) = reader.next()? {
-                let offset = record.offset.0;
-                assert!(records.len() < MOST_RECORDS, "I3: log {log} shows no end of records");
-                records.push(Shown { offset, headers: record.headers, payload: record.payload });
-            }
-            Ok(())
-        };
-        if let Err(error) = take() {
-            let damaged = matches!(error, plimsoll::error::ReadError::Damaged(_));
-            assert!(
-                self.dead() || self.faulty && !damaged,
-                "I4: log {log} cannot be read: {error}"
-            );
-            return None;
-        }
-        self.say(format_args!("{log} shows {head} to {next}"));
-        Some(View { head: head.0, next: next.0, records })
-    }
-
-    /// Reads a log and checks what it shows.
-    pub fn read(&mut self, log: &str) {
-        if self.has(log)
-            && !matches!(self.log(log).stopped(), Some(Stopped::ReadOnly(_)))
-            && let Some(view) = self.view(log)
-        {
-            self.checks += 1;
-            self.oracle.check(log, &view);
-        }
-    }
-
-    /// Starts the node after a crash, opens every log there is, and checks what they show. The process may die on the
-    /// way.
-    pub fn recover(&mut self) {
-        self.start();
-        if !self.up() {
-            return;
-        }
-        let names = match self.node().logs() {
-            Ok(names) => names,
-            Err(error) => return self.expect_error("the logs cannot be listed", &error),
-        };
-        let names: Vec<String> = names.iter().map(|name| name.as_str().to_owned()).collect();
-        self.oracle.check_names(&names);
-        for log in names.iter().filter(|log| self.oracle.knows(log)).cloned().collect::<Vec<_>>() {
-            let log = &log;
-            self.open_with(log, existing());
-            if !self.has(log) {
-                return;
-            }
-            if let Some(why) = self.log(log).stopped() {
-                assert!(
-                    self.dead() || self.faulty,
-                    "I4: after a crash log {log} is not open: {why}"
-                );
-            }
-            self.read(log);
-        }
-        // What could not be made durable is not tidied up either, nor is what could not be removed.
-        if !self.dead() && !self.broken && self.logs.values().all(|log| log.stopped().is_none()) {
-            self.checks += 1;
-            self.check_files();
-        }
-    }
-
-    /// I6: every file is in exactly one place, and nothing is left over after a start.
-    pub fn check_files(&self) {
-        let mut expected: Vec<String> =
-            ["LAYOUT", "LOCK"].iter().map(|file| format!("{DATA}/{file}")).collect();
-        for (name, log) in &self.logs {
-            let files = log.segments().into_iter().map(|segment| {
-                let file = plimsoll::format::name::segment_file(segment.base);
-                format!("{DATA}/logs/{name}/{file}")
-            });
-            expected.extend(files);
-        }
-        expected.sort();
-        let found: Vec<String> =
-            self.fs.files().iter().map(|path| path.display().to_string()).collect();
-        let spares = format!("{DATA}/spares/");
-        let (spares, mut found): (Vec<String>, Vec<String>) =
-            found.into_iter().partition(|path| path.starts_with(&spares));
-        if self.full() {
-            // What a full disk lets nobody rename is emptied later.
-            let trash = format!("{DATA}/trash/");
-            found.retain(|path| !path.starts_with(&trash));
-        }
-        assert_eq!(found, expected, "I6: files on disk, and those that belong to something");
-        let held: u64 = self.node().stats().pools.iter().map(in_pool).sum();
-        assert_eq!(spares.len() as u64, held, "I6: {spares:?}, and what the pool knows of");
-    }
 }
 
 /// The files that a pool holds.
@@ -585,7 +487,7 @@ pub fn only_reuse() -> NodeOptions {
     options
 }
 
-fn existing() -> LogOptions {
+pub(super) fn existing() -> LogOptions {
     let mut options = LogOptions::default();
     options.create = false;
     options
