@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, pool, read, repair, truncate, verify};
+use crate::{append, delete, inspect, logs, pool, pressure, read, repair, truncate, verify};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -43,6 +43,7 @@ enum Command {
     Delete(delete::Delete),
     Inspect(inspect::Inspect),
     Pool(pool::Pool),
+    Pressure(pressure::Pressure),
     Verify(verify::Verify),
     Repair(repair::Repair),
 }
@@ -58,6 +59,7 @@ impl Cli {
             Command::Delete(delete) => delete.run(self.json),
             Command::Inspect(inspect) => inspect.run(self.json),
             Command::Pool(pool) => pool.run(self.json),
+            Command::Pressure(pressure) => pressure.run(self.json),
             Command::Verify(verify) => verify.run(self.json),
             Command::Repair(repair) => repair.run(self.json),
         }
