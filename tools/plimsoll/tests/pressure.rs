@@ -215,13 +215,16 @@ fn the_level_follows_the_disk_and_a_check_ends_with_75() {
     let Some(mount) = or_skip(name, Mount::tmpfs(64 << 20)) else { return };
     let data = mount.path().join("data");
     feed("append {} orders", &data, b"one\n").exits(0);
-    for (used, level, code, shown) in [
-        (10, "ok", 0, "publishes are admitted"),
-        (40, "soft", 0, "publishes are slowed by "),
-        (50, "hard", 75, "publishes are refused"),
-        (58, "reserve", 75, "publishes and catch-up are refused"),
+    let report = run("pressure {} --json", &data).exits(0).json();
+    let number = |field: &str| report["devices"][0][field].as_u64().unwrap();
+    let [soft, hard, reserve] = ["soft_bytes", "hard_bytes", "reserve_bytes"].map(number);
+    for (left, level, code, shown) in [
+        (2 * soft, "ok", 0, "publishes are admitted"),
+        (soft.midpoint(hard), "soft", 0, "publishes are slowed by "),
+        (hard.midpoint(reserve), "hard", 75, "publishes are refused"),
+        (reserve / 2, "reserve", 75, "publishes and catch-up are refused"),
     ] {
-        filler(mount.path(), used * MIB);
+        filler(mount.path(), number("free_bytes").saturating_sub(left) as usize);
         let report = run("pressure {} --json", &data).exits(0).json();
         assert_eq!(
             (&report["level"], &report["devices"][0]["level"]),

@@ -172,13 +172,14 @@ impl Job<'_> {
             records.iter().map(|record| (record.headers.len() + record.payload.len()) as u64).sum();
         self.tally.confirmed(appended, bytes);
         let (first, last) = (appended.first.0, appended.first.0 + appended.count - 1);
-        Ok(if self.as_json {
+        let told = if self.as_json {
             output::line(serde_json::json!({"event": "confirmed", "first": first, "last": last}))
         } else if self.args.confirm {
             output::line(format_args!("confirmed offsets {first} to {last}"))
         } else {
             Ok(())
-        })
+        };
+        Ok(told.and_then(|()| self.way.go_on(&self.tally)))
     }
 
     fn refused(&self, batch: &Batch, error: NotAppended) -> Failure {

@@ -80,6 +80,8 @@ pub(crate) struct Way<'a> {
     timeout: Duration,
     as_json: bool,
     course: Course,
+    /// Of the batch that was appended last.
+    last_delay: Duration,
     cost: Cost,
 }
 
@@ -93,7 +95,8 @@ impl<'a> Way<'a> {
         as_json: bool,
     ) -> Self {
         let (course, cost) = (Course::Free, Cost::default());
-        Self { node, log, handover, timeout, as_json, course, cost }
+        let last_delay = Duration::ZERO;
+        Self { node, log, handover, timeout, as_json, course, last_delay, cost }
     }
 
     /// What pressure has cost.
@@ -124,9 +127,8 @@ impl<'a> Way<'a> {
             }
             match self.log.append(permit, records) {
                 Ok(ticket) => {
-                    let done = ticket.wait()?;
-                    self.go_on(wait, tally)?;
-                    return Ok(done);
+                    self.last_delay = wait;
+                    return Ok(ticket.wait()?);
                 }
                 // In all of these nothing was written, so none is written twice. The machine slept, or the clock that waits
                 // is a little ahead of the one that checks:
@@ -195,8 +197,8 @@ impl<'a> Way<'a> {
         Ok(())
     }
 
-    /// A batch is in, after a delay of `wait`.
-    fn go_on(&mut self, wait: Duration, tally: &Tally) -> Result<(), NotAppended> {
+    /// To be called when a batch is in and was told: tells what has ended by it.
+    pub(crate) fn go_on(&mut self, tally: &Tally) -> Result<(), Failure> {
         if self.course == Course::Free {
             return Ok(());
         }
@@ -212,7 +214,7 @@ impl<'a> Way<'a> {
                     "event": "resumed", "level": level.name(), "waited_ms": millis(waited),
                 }),
             )?;
-        } else if wait.is_zero() && level == Level::Ok {
+        } else if self.last_delay.is_zero() && level == Level::Ok {
             self.course = Course::Free;
             let cost = self.cost;
             self.tell(

@@ -1,4 +1,5 @@
 //! Small mounts for tests of full disks; a test that cannot have one is named and counted as skipped.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 #[allow(unreachable_pub, reason = "a file of the fault lab's, where it is public")]
 #[path = "../../../faultlab/src/mounts.rs"]
