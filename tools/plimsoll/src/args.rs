@@ -13,7 +13,8 @@ Exit codes:
   1   damage found: bytes that were known durable cannot be read
   2   wrong use: of the command line, or input that is not what was announced
   3   cannot read or write
-  75  limited (ERR_LIMITED): refused for lack of space or memory, try again later
+  75  limited (ERR_LIMITED): refused for lack of space or memory, try again later; `pressure --check`
+      found a device at hard or reserve
   130 and 143  `append` ended by SIGINT and by SIGTERM, after a confirmed batch
 
 Errors go to standard error in one sentence; with --json its last line is an object as well.

@@ -121,6 +121,8 @@ fn section<'a>(path: &Path, names: impl Iterator<Item = &'a str>) -> Result<&'st
 
 /// An error that begins with the field's path.
 fn refused(path: &Path, message: &str) -> Failure {
+    // TOML names the field once more in a second line.
+    let message = message.lines().next().unwrap_or_default();
     let field = message.split_once(": ").map_or("limits", |(field, _)| field);
     wrong(path, message).with("field", field)
 }
