@@ -157,6 +157,7 @@ survives! {
     every_call_of_stamping_what_was_given_up_may_fail: "pool_stamp_given_up";
     every_call_of_stamping_what_only_the_cache_moved_may_fail: "pool_stamp_moved_in_the_cache";
     every_call_of_a_roll_into_a_reused_file_may_fail: "pool_roll_into_reused";
+    every_call_of_reserving_ahead_may_fail: "pool_reserved_ahead";
     every_call_of_a_recovery_that_gives_back_may_fail: "pool_trailing_given_back";
     every_call_of_making_ahead_may_fail: "pool_made_ahead";
     every_call_of_filling_what_is_kept_back_may_fail: "pool_kept_back_is_filled_again";

@@ -42,12 +42,14 @@ fn small_spare(records: usize) -> World {
         world.append("z", &[512, 512]);
     }
     world.append("z", &[512]);
+    // What the logs reserve is made for them, and not given up by `z`.
+    world.work();
     world.truncate_all("z");
     world.work();
     // The tiny one goes to a log of its own.
     world.open("y");
     world.append("y", &[512]);
-    // Not closed: `a` has it reserved, and files that were made for others go at the next start.
+    // Not closed: what is reserved goes at the next start.
     let world = world.fork();
     Crash::Nothing.strike(&world.fs);
     let mut files = world.spare_files();
@@ -282,6 +284,23 @@ pub const PLANS: &[Plan] = &[
         world.append("a", &[512; 3]);
         world.append("a", &[512]);
     }),
+    pool(
+        "pool_reserved_ahead",
+        || small_spare(2),
+        |world| {
+            world.start();
+            world.work();
+            world.open("a");
+            // The worker moves the small one beside the segments, and it is begun from there.
+            world.append("a", &[1024]);
+            world.work();
+            world.append("a", &[1024, 1024]);
+            // The one behind it is not begun.
+            world.append("a", &[1024; 3]);
+            world.work();
+            world.close();
+        },
+    ),
     pool("pool_trailing_given_back", torn_take, |world| {
         world.recover();
         world.work();
