@@ -10,7 +10,7 @@ mod verdict;
 pub use stats::{AdmissionStats, ClassStats};
 
 use crate::clock::Clock;
-use crate::limits::Limits;
+use crate::limits::{Limits, Size};
 use crate::permit::{Decision, Gate, Grant, LimitReason, Limited, Permit, Waiting};
 use crate::pressure::{DiskMonitor, DiskReading, Gauge, MemoryMonitor, Shortage};
 use crate::types::{Level, WriteClass};
@@ -100,7 +100,11 @@ impl Admission {
         shortage: &Shortage,
     ) -> Limited {
         let reading = disk.reading(self.clock.elapsed());
-        let detail = format!("{reading}; the log needs a new file, and there is {shortage}");
+        let (size, level) = (Size(shortage.bytes), shortage.keep_above);
+        let then = if reading.level >= level { "is at" } else { "would then be at" };
+        let detail = format!(
+            "{reading}; the log needs a new file of {size}, and the device {then} level {level}"
+        );
         self.disk_limited(reading, class, shortage.line, detail)
     }
 

@@ -1,6 +1,6 @@
 //! Readings as sentences, for operators at 3 a.m.
 
-use super::{DiskReading, MemoryReading};
+use super::{DiskReading, DiskReason, MemoryReading};
 use crate::types::Level;
 use std::fmt;
 
@@ -31,14 +31,21 @@ impl fmt::Display for DiskReading {
         if self.inodes > 0 {
             write!(f, " and {} of {} inodes", self.inodes_available, self.inodes)?;
         }
-        match self.level {
-            Level::Ok => write!(f, ", soft begins at {}", About(self.thresholds.soft))?,
-            level => {
-                let line = self.thresholds.of(level);
-                let ends = line.saturating_add(self.thresholds.clear);
-                let (line, ends) = (About(line), About(ends));
+        // The lines of what is short: those of bytes say nothing where inodes are, and none does where it is not known.
+        let inodes = self.inode_thresholds.filter(|_| self.reason == DiskReason::Inodes);
+        let lines = inodes.unwrap_or(self.thresholds);
+        let number = |line: u64| match inodes {
+            Some(_) => format!("{line} inodes"),
+            None => About(line).to_string(),
+        };
+        match (self.level, &self.reason) {
+            (Level::Ok, _) => write!(f, ", soft begins at {}", number(lines.soft))?,
+            (level, DiskReason::Bytes | DiskReason::Inodes) => {
+                let line = lines.of(level);
+                let (line, ends) = (number(line), number(line.saturating_add(lines.clear)));
                 write!(f, ", level {level} begins at {line} and ends above {ends}")?;
             }
+            (level, _) => write!(f, ", level {level}")?,
         }
         write!(f, ": {}", self.reason)
     }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, pool, read, repair, truncate, verify};
+use crate::{append, delete, inspect, logs, pool, pressure, read, repair, truncate, verify};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -13,7 +13,8 @@ Exit codes:
   1   damage found: bytes that were known durable cannot be read
   2   wrong use: of the command line, or input that is not what was announced
   3   cannot read or write
-  75  limited (ERR_LIMITED): refused for lack of space or memory, try again later
+  75  limited (ERR_LIMITED): refused for lack of space or memory, try again later; `pressure --check`
+      found a device at hard or reserve
   130 and 143  `append` ended by SIGINT and by SIGTERM, after a confirmed batch
 
 Errors go to standard error in one sentence; with --json its last line is an object as well.
@@ -43,6 +44,7 @@ enum Command {
     Delete(delete::Delete),
     Inspect(inspect::Inspect),
     Pool(pool::Pool),
+    Pressure(pressure::Pressure),
     Verify(verify::Verify),
     Repair(repair::Repair),
 }
@@ -58,6 +60,7 @@ impl Cli {
             Command::Delete(delete) => delete.run(self.json),
             Command::Inspect(inspect) => inspect.run(self.json),
             Command::Pool(pool) => pool.run(self.json),
+            Command::Pressure(pressure) => pressure.run(self.json),
             Command::Verify(verify) => verify.run(self.json),
             Command::Repair(repair) => repair.run(self.json),
         }

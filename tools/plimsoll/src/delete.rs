@@ -1,6 +1,7 @@
 //! `plimsoll delete`.
 
 use crate::failure::Failure;
+use crate::settings::SettingsFile;
 use crate::{numbers, output, store};
 use clap::Args;
 use plimsoll::{LogName, Node};
@@ -22,6 +23,8 @@ pub(crate) struct Delete {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    settings: SettingsFile,
 }
 
 impl Delete {
@@ -34,7 +37,8 @@ impl Delete {
                 self.log
             )));
         }
-        let node = store::open(&self.dir)?;
+        let settings = self.settings.read()?;
+        let node = store::open(&self.dir, &settings)?;
         let result = self.delete(&node, as_json);
         store::close(node, result)
     }

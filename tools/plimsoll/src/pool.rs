@@ -6,20 +6,21 @@ use crate::inspect::{
 };
 use crate::numbers::{count, percent, size, thousands};
 use crate::output;
+use crate::settings::{Settings, SettingsFile};
 use crate::table::{self, Cell, Lean};
 use clap::Args;
+use plimsoll::Allowance;
 use plimsoll::fs::{FileKind, FileSystem, OsFileSystem};
 use plimsoll::inspect::{self as engine, ClassSpares, DeviceSpares, DirSpares, LayoutView, Usage};
 use plimsoll::types::SizeClass;
-use plimsoll::{Allowance, PoolLimits};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Show the spares of data directories
 ///
 /// Spares are segment files that belong to no log and wait for use. Directories on one device share its budget, so name
-/// all that a node has there. Budget and what is kept back are those of the default settings; a running node may have
-/// others. Opens for reading only, takes no lock and changes nothing, so it works beside a running node. Exit code 1 if a
+/// all that a node has there. Budget and what is kept back are those of the settings given here, or the defaults; a running
+/// node may have others. Opens for reading only, takes no lock and changes nothing, so it works beside a running node. Exit code 1 if a
 /// LAYOUT is damaged, 3 if something cannot be read; nothing that is wrong with a spare is damage.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -36,20 +37,23 @@ pub(crate) struct Pool {
     /// The data directories
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
+    #[command(flatten)]
+    settings: SettingsFile,
 }
 
 impl Pool {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
+        let settings = self.settings.read()?;
         let report = engine::pool(&OsFileSystem, &once_each(&self.dirs), &settle);
         if as_json {
             output::line(json!({
                 "outcome": report.outcome.name(),
-                "devices": report.devices.iter().map(device_json).collect::<Vec<Value>>(),
+                "devices": report.devices.iter().map(|device| device_json(device, &settings)).collect::<Vec<Value>>(),
                 "findings": report.findings.iter().map(finding_json).collect::<Vec<Value>>(),
             }))?;
         } else {
-            report.devices.iter().try_for_each(print_device)?;
+            report.devices.iter().try_for_each(|device| print_device(device, &settings))?;
             report.findings.iter().try_for_each(print_finding)?;
             let outcome = output::styled(style(report.outcome), report.outcome);
             output::line(format_args!("  {:<11} {outcome}", "outcome"))?;
@@ -59,7 +63,7 @@ impl Pool {
 }
 
 /// A directory that is named twice, in whatever way, is counted once. A link stays, to be refused.
-fn once_each(dirs: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn once_each(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let is_link =
         |path: &Path| OsFileSystem.metadata(path).is_ok_and(|found| found.kind == FileKind::Link);
     let mut seen = Vec::new();
@@ -74,30 +78,30 @@ fn once_each(dirs: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Major and minor number, as `ls -l /dev` and `/proc/self/mountinfo` show them.
-fn device_number(device: u64) -> String {
+pub(crate) fn device_number(device: u64) -> String {
     let major = (device >> 8 & 0xfff) | (device >> 32 & 0xffff_f000);
     let minor = (device & 0xff) | (device >> 12 & 0xffff_ff00);
     format!("{major}:{minor}")
 }
 
-/// By the default settings; `None` where the device's size is not known.
-fn allowance(device: &DeviceSpares) -> Option<Allowance> {
-    device.space.map(|space| PoolLimits::default().allowance(space.total))
+/// `None` where the device's size is not known.
+fn allowance(device: &DeviceSpares, settings: &Settings) -> Option<Allowance> {
+    device.space.map(|space| settings.limits.pool.allowance(space.total))
 }
 
-fn print_device(device: &DeviceSpares) -> Result<(), Failure> {
+fn print_device(device: &DeviceSpares, settings: &Settings) -> Result<(), Failure> {
     let title = format!("device {}", device_number(device.device));
     let space = device.space.map_or_else(
         || "size not known".to_owned(),
         |space| format!("{}, {} free", size(space.total), size(space.available)),
     );
     output::line(format_args!("{}, {space}", output::styled(output::BOLD, title)))?;
-    if let Some(allowance) = allowance(device) {
+    if let Some(allowance) = allowance(device, settings) {
         let usage = device.usage(allowance.kept_back);
         for (title, text) in [
             ("budget", budget_text(allowance.budget, usage.counted_bytes)),
             ("kept back", kept_back_text(allowance.kept_back, &usage)),
-            ("settings", "the defaults; a running node may have others".to_owned()),
+            ("settings", settings.source()),
         ] {
             output::line(format_args!("  {title:<11} {text}"))?;
         }
@@ -190,15 +194,15 @@ fn cells(class: &str, spares: &ClassSpares) -> Vec<Cell> {
     ]
 }
 
-fn device_json(device: &DeviceSpares) -> Value {
-    let allowance = allowance(device);
+fn device_json(device: &DeviceSpares, settings: &Settings) -> Value {
+    let allowance = allowance(device, settings);
     let usage = allowance.map(|allowance| device.usage(allowance.kept_back));
     let share = allowance.map(|allowance| device.share(allowance.kept_back));
     json!({
         "device": device_number(device.device),
         "total_bytes": device.space.map(|space| space.total),
         "available_bytes": device.space.map(|space| space.available),
-        "settings": "default",
+        "settings": settings.name(),
         "budget_bytes": allowance.map(|allowance| allowance.budget),
         "counted_bytes": usage.map(|usage| usage.counted_bytes),
         "kept_back_bytes": allowance.map(|allowance| allowance.kept_back),

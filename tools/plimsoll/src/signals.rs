@@ -5,6 +5,7 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Makes a file-size limit an error of the write that met it, not the death of the process.
 pub(crate) fn survive_file_size_limit() -> Result<(), Failure> {
@@ -43,6 +44,14 @@ impl Interrupt {
         let raised = flag.clone();
         on_interrupt(move |signal| raised.store(signal, Ordering::Relaxed))?;
         Ok(Self(flag))
+    }
+
+    /// Waits for `time`, or until a signal comes.
+    pub(crate) fn wait(&self, time: Duration) {
+        let begin = Instant::now();
+        while let Some(left) = time.checked_sub(begin.elapsed()).filter(|_| !self.is_up()) {
+            std::thread::sleep(left.min(Duration::from_millis(20)));
+        }
     }
 
     /// Whether a signal came.

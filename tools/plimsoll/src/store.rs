@@ -1,9 +1,10 @@
 //! Opens data directories and logs, and says which log was perhaps meant.
 
 use crate::failure::{Exit, Failure};
+use crate::settings::Settings;
 use plimsoll::error::OpenError;
 use plimsoll::fs::{FileSystem, OsFileSystem};
-use plimsoll::{Log, LogName, LogOptions, Node, NodeOptions};
+use plimsoll::{Log, LogName, LogOptions, Node};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -11,15 +12,15 @@ use std::path::Path;
 const SIMILAR_MAX: usize = 5;
 
 /// Opens the node of a data directory that must be there.
-pub(crate) fn open(dir: &Path) -> Result<Node, Failure> {
+pub(crate) fn open(dir: &Path, settings: &Settings) -> Result<Node, Failure> {
     check_ours(dir)?;
-    let mut options = NodeOptions::default();
+    let mut options = settings.options();
     options.create = false;
     Ok(Node::open(dir, options)?)
 }
 
 /// Opens the node of a data directory, made if it is missing.
-pub(crate) fn open_or_create(dir: &Path) -> Result<Node, Failure> {
+pub(crate) fn open_or_create(dir: &Path, settings: &Settings) -> Result<Node, Failure> {
     // Somebody's home directory is not filled with segment files for a slip of the hand. What a new file system holds
     // does not count.
     if let Some(mut other) = other_names(dir) {
@@ -34,7 +35,7 @@ pub(crate) fn open_or_create(dir: &Path) -> Result<Node, Failure> {
             return Err(Failure::new(Exit::Io, sentence).with("file", dir.display().to_string()));
         }
     }
-    Ok(Node::open(dir, NodeOptions::default())?)
+    Ok(Node::open(dir, settings.options())?)
 }
 
 /// Refuses a directory that is no data directory.

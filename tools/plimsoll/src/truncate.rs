@@ -1,6 +1,7 @@
 //! `plimsoll truncate`.
 
 use crate::failure::Failure;
+use crate::settings::SettingsFile;
 use crate::{numbers, output, store};
 use clap::Args;
 use plimsoll::{LogName, Node, Offset};
@@ -21,12 +22,15 @@ pub(crate) struct Truncate {
     /// The first offset to keep
     #[arg(long, value_name = "N")]
     before: u64,
+    #[command(flatten)]
+    settings: SettingsFile,
 }
 
 impl Truncate {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
-        let node = store::open(&self.dir)?;
+        let settings = self.settings.read()?;
+        let node = store::open(&self.dir, &settings)?;
         let result = self.truncate(&node, as_json);
         store::close(node, result)
     }

@@ -124,7 +124,7 @@ fn a_full_disk_is_named_as_that_and_what_was_confirmed_is_told_and_kept() {
     let data = dir.path("disk/data");
     run("append {} orders", &data).exits(0);
     let input: Vec<u8> = (0..40_000).flat_map(|n| format!("{n:01000}\n").into_bytes()).collect();
-    let told = feed("append {} orders --json", &data, &input);
+    let told = feed("append {} orders --json --timeout 1s", &data, &input);
     // Refused by the disk, or before it by the gate.
     assert!([3, 75].contains(&told.code), "{}: {}", told.code, told.stderr);
     if told.code == 3 {

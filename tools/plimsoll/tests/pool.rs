@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use support::{Dir, feed, golden, run, signal, spawn, until};
+use support::{Dir, feed, golden, remember, run, signal, spawn, until};
 
 /// The tiny size of the directory that [`store`] makes.
 const TINY: u64 = 12_288;
@@ -51,24 +51,6 @@ fn fill(data: &Path) {
     let short = fs::read(golden("spare-with-leftovers.seg")).unwrap();
     fs::write(data.join("spares/5.seg"), &short[..9000]).unwrap();
     fs::write(data.join("spares/6.tmp"), b"begun").unwrap();
-}
-
-/// Every name below with its times and content.
-fn remember(dir: &Path) -> Vec<(PathBuf, i64, i64, i64, Vec<u8>)> {
-    let mut seen = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let found = fs::symlink_metadata(&path).unwrap();
-        let content = if found.is_dir() {
-            seen.extend(remember(&path));
-            Vec::new()
-        } else {
-            fs::read(&path).unwrap()
-        };
-        seen.push((path, found.mtime(), found.mtime_nsec(), found.ctime_nsec(), content));
-    }
-    seen.sort();
-    seen
 }
 
 fn row<'a>(device: &'a Value, dir: usize, class: &Value) -> &'a Value {

@@ -12,8 +12,10 @@ mod support;
 use std::path::Path;
 use support::{Dir, command, run};
 
-const SUBCOMMANDS: [&str; 9] =
-    ["append", "read", "logs", "truncate", "delete", "inspect", "pool", "verify", "repair"];
+const SUBCOMMANDS: [&str; 10] = [
+    "append", "read", "logs", "truncate", "delete", "inspect", "pool", "pressure", "verify",
+    "repair",
+];
 
 #[test]
 fn help_is_complete_and_has_an_example_each() {
@@ -54,6 +56,12 @@ fn wrong_use_ends_with_2_and_changes_nothing() {
         "append {} a//b",
         "append {} .hidden",
         "append {} orders --ndjson --length-prefixed",
+        "append {} orders --timeout 5",
+        "append {} orders --timeout -1s",
+        "pressure",
+        "pressure {} --interval 1s",
+        "pressure {} --watch --interval 10ms",
+        "pressure {} --watch --check",
         "read {} orders --from x",
         "read {} orders --from 1 --since 10m",
         "read {} orders --since yesterday",

@@ -6,6 +6,7 @@
 use super::batch::Batch;
 use crate::failure::Failure;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 #[derive(Debug, Default)]
 struct State {
@@ -65,6 +66,13 @@ impl Handover {
         self.changed.notify_all();
     }
 
+    /// Waits for `time`, or until a signal comes; gives that.
+    pub(crate) fn pause(&self, time: Duration) -> Option<i32> {
+        let goes_on = |state: &mut State| state.stopped.is_none();
+        let waited = self.changed.wait_timeout_while(self.lock(), time, goes_on);
+        waited.unwrap_or_else(PoisonError::into_inner).0.stopped
+    }
+
     /// Takes all that has arrived, and leaves `spare` to be filled; waits while there is nothing.
     pub(crate) fn take(&self, mut spare: Batch) -> Taken {
         let idle = |state: &mut State| {
@@ -106,6 +114,19 @@ mod tests {
         assert!(matches!(handover.take(Batch::default()), Taken::Stopped(2)));
         batch.push(3, b"", b"c");
         assert!(!handover.give(&mut batch));
+    }
+
+    #[test]
+    fn a_pause_ends_with_a_signal_and_not_with_more_input() {
+        let handover = Arc::new(Handover::default());
+        let mut batch = Batch::default();
+        batch.push(1, b"", b"a");
+        assert!(handover.give(&mut batch));
+        assert_eq!(handover.pause(Duration::from_millis(1)), None);
+        let stopper = handover.clone();
+        let thread = std::thread::spawn(move || stopper.stop(15));
+        assert_eq!(handover.pause(Duration::MAX), Some(15));
+        thread.join().unwrap();
     }
 
     #[test]

@@ -10,18 +10,22 @@ mod handover;
 mod lines;
 mod ndjson;
 mod prefixed;
+mod pressure;
 mod tally;
 
 use crate::failure::{Exit, Failure};
+use crate::settings::SettingsFile;
 use crate::{output, signals, store};
 use batch::Batch;
 use clap::Args;
 use decode::Decoder;
 use handover::{Handover, Taken};
 use plimsoll::error::{AppendError, PublishError};
-use plimsoll::{Log, LogName, LogOptions, Node, WriteClass};
+use plimsoll::{LimitReason, LogName, LogOptions, Node};
+use pressure::{NotAppended, Way};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tally::Tally;
 
 /// Append standard input to a log, a record for each line
@@ -30,6 +34,11 @@ use tally::Tally;
 /// last line without a newline counts too. The data directory and the log are made if they are missing. Records are
 /// confirmed in batches: each is durable before the next is written. SIGINT and SIGTERM end after the last confirmed
 /// batch, say which offset that was, and give exit code 130 or 143, as the rest of the input was not appended.
+///
+/// When space or memory runs low, appends are slowed by up to 50 ms a batch (level soft); from level hard on they are
+/// refused. A batch that is refused waits as long as it is told to and tries again, until --timeout is over; then
+/// the command ends with exit code 75 and says which offset was confirmed last. Both are told on standard error when they
+/// begin and when they end, or with --json as events. `plimsoll pressure` shows the levels.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 With --ndjson a line is an object such as
@@ -56,12 +65,17 @@ pub(crate) struct Append {
     /// Keep the log's segment files small; for logs of metadata and acknowledgements
     #[arg(long)]
     small: bool,
+    /// How long a batch waits that is refused for lack of space or memory; 0s for not at all
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    settings: SettingsFile,
 }
 
 /// What an append works with.
 struct Job<'a> {
     args: &'a Append,
-    log: Log,
+    way: Way<'a>,
     tally: Tally,
     as_json: bool,
 }
@@ -69,7 +83,8 @@ struct Job<'a> {
 impl Append {
     /// Runs it.
     pub(crate) fn run(&self, as_json: bool) -> Result<(), Failure> {
-        let node = store::open_or_create(&self.dir)?;
+        let settings = self.settings.read()?;
+        let node = store::open_or_create(&self.dir, &settings)?;
         let result = self.append(&node, as_json);
         store::close(node, result)
     }
@@ -83,10 +98,11 @@ impl Append {
         signals::on_interrupt(move |signal| stopped.stop(signal))?;
         feed::spawn(self.decoder(), handover.clone())?;
         let quiet = as_json || self.confirm;
-        let mut job = Job { args: self, log, tally: Tally::start(quiet), as_json };
+        let way = Way::new(node, log, &handover, self.timeout, as_json);
+        let mut job = Job { args: self, way, tally: Tally::start(quiet), as_json };
         let result = job.work(&handover);
         // Whatever ended the work: what was confirmed before is told first.
-        let told = job.tally.finish(as_json);
+        let told = job.tally.finish(&job.way.cost(), as_json);
         result.and(told)
     }
 
@@ -124,7 +140,11 @@ impl Job<'_> {
     fn append(&mut self, batch: &Batch) -> Result<(), Failure> {
         let records = batch.records();
         match self.publish(batch, records.len()) {
-            Err(PublishError::Append(AppendError::RecordTooLarge { index, len, max })) => {
+            Err(NotAppended::Error(PublishError::Append(AppendError::RecordTooLarge {
+                index,
+                len,
+                max,
+            }))) => {
                 if index > 0 {
                     let before = self.publish(batch, index);
                     before.map_err(|error| self.refused(batch, error))??;
@@ -145,30 +165,38 @@ impl Job<'_> {
     }
 
     /// Appends the first `count` records. The inner result is that of telling.
-    fn publish(
-        &mut self,
-        batch: &Batch,
-        count: usize,
-    ) -> Result<Result<(), Failure>, PublishError> {
+    fn publish(&mut self, batch: &Batch, count: usize) -> Result<Result<(), Failure>, NotAppended> {
         let records = &batch.records()[..count];
-        let appended = self.log.publish(WriteClass::Publish, records)?;
+        let appended = self.way.publish(records, &self.tally)?;
         let bytes =
             records.iter().map(|record| (record.headers.len() + record.payload.len()) as u64).sum();
         self.tally.confirmed(appended, bytes);
         let (first, last) = (appended.first.0, appended.first.0 + appended.count - 1);
-        Ok(if self.as_json {
+        let told = if self.as_json {
             output::line(serde_json::json!({"event": "confirmed", "first": first, "last": last}))
         } else if self.args.confirm {
             output::line(format_args!("confirmed offsets {first} to {last}"))
         } else {
             Ok(())
-        })
+        };
+        Ok(told.and_then(|()| self.way.go_on(&self.tally)))
     }
 
-    fn refused(&self, batch: &Batch, error: PublishError) -> Failure {
+    fn refused(&self, batch: &Batch, error: NotAppended) -> Failure {
+        let error = match error.into_failure() {
+            Ok(failure) => return self.with_confirmed(failure),
+            Err(error) => error,
+        };
         let unit = self.args.unit();
         let (first, last) = (batch.first_item(), batch.first_item() + batch.len() as u64 - 1);
-        let failure = Failure::from(error).within(format_args!(
+        let is_disk =
+            matches!(&error, PublishError::Limited(limited) if limited.reason == LimitReason::Disk);
+        let advice = if is_disk {
+            "; free space there, or free segments with `plimsoll truncate`"
+        } else {
+            ""
+        };
+        let failure = Failure::from(error).and(advice).within(format_args!(
             "{}, {unit}s {first} to {last} of standard input: ",
             self.args.log
         ));

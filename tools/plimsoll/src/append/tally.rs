@@ -1,11 +1,13 @@
 //! What was confirmed so far, on the terminal while it goes on and in a line at the end.
 
+use super::pressure::Cost;
 use crate::failure::Failure;
 use crate::numbers::{rate, size, thousands};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll::log::Appended;
 use serde_json::json;
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -45,6 +47,11 @@ impl Tally {
         }
     }
 
+    /// Tells something in between, without tearing the progress line.
+    pub(crate) fn note(&self, text: impl Display) {
+        self.progress.suspend(|| output::note(text));
+    }
+
     /// The last offset that was confirmed.
     pub(crate) fn last(&self) -> Option<u64> {
         self.last
@@ -59,24 +66,29 @@ impl Tally {
         )
     }
 
-    /// Prints the sum.
-    pub(crate) fn finish(&self, as_json: bool) -> Result<(), Failure> {
+    /// Prints the sum, and what pressure has cost.
+    pub(crate) fn finish(&self, cost: &Cost, as_json: bool) -> Result<(), Failure> {
         self.progress.finish_and_clear();
         if as_json {
-            return output::line(json!({
+            let mut sum = json!({
                 "event": "appended", "records": self.records, "first": self.first, "last": self.last,
                 "bytes": self.bytes, "seconds": self.start.elapsed().as_secs_f64(),
-            }));
+            });
+            if let Some(sum) = sum.as_object_mut() {
+                cost.insert(sum);
+            }
+            return output::line(sum);
         }
         let (Some(first), Some(last)) = (self.first, self.last) else {
-            return output::line("appended 0 records");
+            return output::line(format_args!("appended 0 records{}", cost.text()));
         };
         let records = if self.records == 1 { "record" } else { "records" };
         output::line(format_args!(
-            "appended {} {records}, offsets {first} to {last}, {}, {}",
+            "appended {} {records}, offsets {first} to {last}, {}, {}{}",
             self.records,
             size(self.bytes),
-            self.rates()
+            self.rates(),
+            cost.text()
         ))
     }
 }

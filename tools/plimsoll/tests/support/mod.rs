@@ -148,6 +148,25 @@ impl Dir {
     }
 }
 
+/// Every name below with its times and content.
+pub(crate) fn remember(dir: &Path) -> Vec<(PathBuf, i64, i64, i64, Vec<u8>)> {
+    use std::os::unix::fs::MetadataExt;
+    let mut seen = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        let content = if found.is_dir() {
+            seen.extend(remember(&path));
+            Vec::new()
+        } else {
+            std::fs::read(&path).unwrap()
+        };
+        seen.push((path, found.mtime(), found.mtime_nsec(), found.ctime_nsec(), content));
+    }
+    seen.sort();
+    seen
+}
+
 /// The segment files of a log, in order.
 pub(crate) fn segments(data: &Path, log: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(data.join("logs").join(log))
