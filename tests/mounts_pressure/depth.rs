@@ -143,7 +143,7 @@ fn writers_at_full_speed_stay_above_hard() {
         let (took, lowest) = (begun.elapsed(), lowest.end());
         let hard = node.pressure().disks[0].thresholds.hard;
         let (written, full) = (all.iter().map(|one| one.0).sum(), all.iter().any(|one| one.1));
-        let run = Run { hard, bound: bound(&node).max(0), lowest, written, took, full };
+        let run = Run { hard, bound: bound(&node), lowest, written, took, full };
         assert!(node.pressure().level >= Level::Soft);
         drop(logs);
         node.close().unwrap();
