@@ -232,3 +232,60 @@ fn a_spare_is_released_for_what_another_directory_on_the_device_keeps_back() {
     assert!(stats.pools[0].given_up > 0 && stats.pools[0].deleted_released > 0, "{stats:?}");
     assert_eq!(stats.pools[0].kept_back_missing, 0, "{stats:?}");
 }
+
+/// Appends until the file that was reserved early waits beside the segments of `a`.
+fn until_reserved(node: &Node, log: &Log, beside: &dyn Fn() -> usize) {
+    for _ in 0..2_000 {
+        if beside() == 1 {
+            return;
+        }
+        publish(log, WriteClass::Publish, 1_000).unwrap();
+        while node.step() {}
+    }
+    assert_eq!(beside(), 1, "no file was reserved early");
+}
+
+#[test]
+fn i6_a_reserved_file_waits_beside_the_segments_and_is_begun_given_back_or_removed() {
+    let machine = Machine::new();
+    let count = |dir: &str, end: &str| {
+        let files = machine.fs.files();
+        files
+            .iter()
+            .filter(|path| path.starts_with(dir) && path.extension() == Some(end.as_ref()))
+            .count()
+    };
+    let beside = || count("/data/logs/a", "tmp");
+    let node = machine.start();
+    let log = open(&node, "a");
+    until_reserved(&node, &log, &beside);
+
+    // A roll renames it where it is: its move out of the spares is durable already, and syncs nothing more.
+    machine.fs.record(true);
+    let files = log.segments().len();
+    while log.segments().len() == files {
+        publish(&log, WriteClass::Publish, 1_000).unwrap();
+    }
+    let trace = machine.fs.trace();
+    machine.fs.record(false);
+    let synced: Vec<_> = trace.iter().filter(|op| op.kind == OpKind::SyncDir).collect();
+    assert!(synced.len() == 1 && synced[0].path.ends_with("logs/a"), "{synced:?}");
+    assert_eq!(beside(), 0);
+
+    // A log that closes gives it back.
+    until_reserved(&node, &log, &beside);
+    assert_eq!(count("/data/spares", "seg"), 0);
+    drop(log);
+    node.close().unwrap();
+    assert_eq!((beside(), count("/data/spares", "seg")), (0, 1));
+
+    // One that died does not, and its next start removes it: nobody knows any more whose it is.
+    let node = machine.start();
+    let log = open(&node, "a");
+    until_reserved(&node, &log, &beside);
+    let held = log.durable();
+    drop((log, node));
+    machine.fs.process_death();
+    let node = machine.start();
+    assert_eq!((open(&node, "a").durable(), beside()), (held, 0));
+}

@@ -38,6 +38,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "segment::Reuse",
             "segment::Want",
             "segment::GivenUp",
+            "segment::TakeError",
         ],
     ),
     // Plain data.

@@ -83,7 +83,7 @@ impl Admission {
         hint::spread(hint::base(bounds, lasted), number)
     }
 
-    /// The refusal of a write at the level of its disk; counts it.
+    /// The refusal of a write at the level of its disk.
     fn refuse_for_disk(&self, disk: &DiskMonitor, class: WriteClass) -> Limited {
         let reading = disk.reading(self.clock.elapsed());
         let line = reading.thresholds.of(class.refused_from().unwrap_or(Level::Hard));
@@ -91,7 +91,8 @@ impl Admission {
         self.disk_limited(reading, class, line, detail)
     }
 
-    /// The refusal of a new file that would take a disk down to that level; counts it.
+    /// The refusal of a new file that would take a disk down to that level. It is counted when somebody is refused for it: a
+    /// file that was only to be there early is nobody's loss.
     pub(crate) fn refuse_file(
         &self,
         disk: &DiskMonitor,
@@ -110,7 +111,6 @@ impl Admission {
         line: u64,
         detail: String,
     ) -> Limited {
-        self.counters.refused(class, LimitReason::Disk);
         let hint = self.hint(reading.hard_for);
         let mut limited = Limited::new(LimitReason::Disk, class, reading.level, hint, detail);
         limited.free = Some(reading.free);
@@ -122,7 +122,6 @@ impl Admission {
 
     fn refuse_for_memory(&self, class: WriteClass) -> Limited {
         let reading = self.memory.reading(self.clock.elapsed());
-        self.counters.refused(class, LimitReason::Memory);
         let hint = self.hint(reading.hard_for);
         let detail = reading.to_string();
         let mut limited = Limited::new(LimitReason::Memory, class, reading.level, hint, detail);
@@ -151,16 +150,23 @@ impl LogGate {
         Self { open: true, ..self }
     }
 
+    #[cold]
+    fn refuse(&self, class: WriteClass, reason: LimitReason) -> Decision {
+        let limited = match reason {
+            LimitReason::Memory => self.node.refuse_for_memory(class),
+            _ => self.node.refuse_for_disk(&self.disk, class),
+        };
+        self.refused(&limited);
+        Decision::Refuse(limited)
+    }
+
     fn delay(&self, grant: Grant, now: Duration, wait: Duration, reason: LimitReason) -> Decision {
         let node = &*self.node;
         let share = self.waiting.enter(grant.bytes, LOG_WAITING_MAX);
         let both =
             share.and_then(|log| Some((log, node.waiting.enter(grant.bytes, NODE_WAITING_MAX)?)));
         let Some(shares) = both else {
-            return Decision::Refuse(match reason {
-                LimitReason::Memory => node.refuse_for_memory(grant.class),
-                _ => node.refuse_for_disk(&self.disk, grant.class),
-            });
+            return self.refuse(grant.class, reason);
         };
         node.counters.delayed(grant.class, reason, wait);
         Decision::Delay { wait, permit: Permit::new(grant, now.saturating_add(wait), Some(shares)) }
@@ -183,9 +189,12 @@ impl Gate for LogGate {
                 Decision::Admit(Permit::new(grant, now, None))
             }
             Verdict::Delay(wait, reason) => self.delay(grant, now, wait, reason),
-            Verdict::Refuse(LimitReason::Memory) => Decision::Refuse(node.refuse_for_memory(class)),
-            Verdict::Refuse(_) => Decision::Refuse(node.refuse_for_disk(&self.disk, class)),
+            Verdict::Refuse(reason) => self.refuse(class, reason),
         }
+    }
+
+    fn refused(&self, limited: &Limited) {
+        self.node.counters.refused(limited.class, limited.reason);
     }
 
     fn device(&self) -> u64 {

@@ -278,9 +278,11 @@ fn flock_held(locks: &str, device: (u32, u32), inode: u64) -> Option<bool> {
 #[allow(clippy::useless_conversion, reason = "the C types are narrower on some targets")]
 fn space_of(raw: &libc::statvfs) -> Space {
     let fragment = u64::from(raw.f_frsize);
+    let planted = crate::planted::is(crate::planted::Fault::FreeSpaceFromRootsShare);
+    let available = if planted { raw.f_bfree } else { raw.f_bavail };
     Space {
         total: u64::from(raw.f_blocks).saturating_mul(fragment),
-        available: u64::from(raw.f_bavail).saturating_mul(fragment),
+        available: u64::from(available).saturating_mul(fragment),
         inodes: u64::from(raw.f_files),
         inodes_available: u64::from(raw.f_favail),
     }
@@ -323,6 +325,9 @@ mod tests {
         let space = space_of(&raw);
         assert_eq!(space.available, 0);
         assert_eq!((space.inodes, space.inodes_available), (64, 7));
+        use crate::planted::{Fault, with};
+        let planted = with(Fault::FreeSpaceFromRootsShare, || space_of(&raw));
+        assert_eq!(planted.available, 5 * 4096, "the fault must show");
     }
 
     #[test]

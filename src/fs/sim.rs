@@ -284,7 +284,10 @@ impl SimFileSystem {
     /// An independent copy of the machine as it is, without its process: no handles, locks, faults, trace, crash point.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self::of(hold(&self.machine).disk.clone())
+        let machine = hold(&self.machine);
+        let fork = Self::of(machine.disk.clone());
+        hold(&fork.machine).life = machine.life + 1;
+        fork
     }
 
     /// Keeps the disk, its cache and what is pending.
@@ -413,6 +416,17 @@ impl SimFileSystem {
     pub fn durable(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let tree = &hold(&self.machine).disk.tree;
         Ok(tree.content(tree.inode(path.as_ref())?)?.durable_bytes())
+    }
+
+    /// Whether the process that runs now was answered an error when it synced the file.
+    ///
+    /// # Errors
+    /// `ENOENT` or the like if there is no such file.
+    pub fn has_failed(&self, path: impl AsRef<Path>) -> io::Result<bool> {
+        let machine = hold(&self.machine);
+        let tree = &machine.disk.tree;
+        let content = tree.content(tree.inode(path.as_ref())?)?;
+        Ok(content.failed_in == Some(machine.life))
     }
 
     /// The paths of all regular files, sorted.

@@ -105,11 +105,13 @@ impl Shared {
         }
         let begun = self.clock.elapsed();
         while state.returning > 0 && !left.is_zero() {
+            state.gathering = true;
             let (guard, timeout) = self
                 .gathered
                 .wait_timeout(state, left)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             state = guard;
+            state.gathering = false;
             if timeout.timed_out() {
                 break;
             }
@@ -220,8 +222,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Moves a spare to its name in the log and makes that durable, in both directories: a name that is only in the
-    /// cache is gone after a power cut, and with it every record that was confirmed in the file.
+    /// Moves a spare to its name in the log and makes that durable, in both directories where it was not moved into the
+    /// log's before: a name that is only in the cache is gone after a power cut, and with it every record that was
+    /// confirmed in the file.
     fn name(&self, path: &std::path::Path, spare: &std::path::Path) -> Result<(), Failed> {
         if let Err(error) = self.fs.rename(spare, path) {
             // Where the answer does not prove that nothing was done, the name may be there: healing replaces it.
@@ -239,8 +242,9 @@ impl Shared {
             let synced = self.fs.sync_dir(&self.dir).disk("sync", &self.dir);
             synced.map_err(Failed::named)?;
         }
-        if !planted::is(Fault::FirstCommitWithoutSparesDirectory) {
-            let spares = self.source.spares_dir();
+        let spares = self.source.spares_dir();
+        let leaves = spare.parent() == Some(spares);
+        if leaves && !planted::is(Fault::FirstCommitWithoutSparesDirectory) {
             let synced = self.fs.sync_dir(spares).disk("sync", spares);
             synced.map_err(Failed::named)?;
         }
@@ -322,7 +326,7 @@ impl Shared {
         let spares = state.end_epoch(chunk.end, failed.in_flight, failed.error.clone());
         let spares = spares.into_iter().chain(chunk.spare.take());
         state.status = Status::Healing;
-        self.notify_all();
+        self.notify_all(&state);
         drop(state);
         spares.for_each(|spare| self.source.give_back(spare));
         if planted::is(Fault::FailedFileWrittenAgain) && chunk.segment.is_committed() {
@@ -359,12 +363,22 @@ impl Shared {
         }
     }
 
-    /// Wakes everybody, after a failure or a stop.
-    pub(super) fn notify_all(&self) {
-        self.committed.iter().for_each(std::sync::Condvar::notify_all);
-        self.room.notify_all();
-        self.readable.notify_all();
-        self.gathered.notify_all();
+    /// Wakes everybody, after a failure or a stop. Only who waits: to wake nobody is a system call too.
+    pub(super) fn notify_all(&self, state: &State) {
+        for (committed, &waiting) in self.committed.iter().zip(&state.waiting) {
+            if waiting > 0 {
+                committed.notify_all();
+            }
+        }
+        if state.want_room > 0 {
+            self.room.notify_all();
+        }
+        if state.followers > 0 {
+            self.readable.notify_all();
+        }
+        if state.gathering {
+            self.gathered.notify_all();
+        }
     }
 
     /// Commits all that is staged. For the node's committers and for closing.

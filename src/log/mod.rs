@@ -1,5 +1,6 @@
 //! A log: stage, commit, read, truncate, heal.
 
+mod ahead;
 mod buffer;
 mod checkpoint;
 mod commit;
@@ -229,7 +230,15 @@ impl Log {
     /// # Errors
     /// [`AppendError`]: nothing was written.
     pub fn append(&self, permit: Permit, records: &[NewRecord<'_>]) -> Result<Ticket, AppendError> {
-        self.shared.append(permit, records)
+        self.counted(self.shared.append(permit, records))
+    }
+
+    /// Refusals are admission's to count, also those of files.
+    fn counted<T>(&self, result: Result<T, AppendError>) -> Result<T, AppendError> {
+        if let Err(AppendError::Limited(limited)) = &result {
+            self.gate.refused(limited);
+        }
+        result
     }
 
     /// As [`Log::append`], but never blocks on the disk or on another commit: gives [`AppendError::Busy`] instead, and
@@ -242,7 +251,7 @@ impl Log {
         permit: &Permit,
         records: &[NewRecord<'_>],
     ) -> Result<Ticket, AppendError> {
-        self.shared.try_append(permit, records, None)
+        self.counted(self.shared.try_append(permit, records, None))
     }
 
     /// As [`Log::append`], for a task that must not block: ready when the batch is staged. Await the ticket for the
@@ -394,7 +403,7 @@ impl Future for AppendFuture<'_> {
             if self.seen.is_some_and(|seen| state.prepares > seen)
                 && let Some(error) = &state.prepare_error
             {
-                return Poll::Ready(Err(error.clone()));
+                return Poll::Ready(self.log.counted(Err(error.clone())));
             }
             state.prepares
         };
@@ -403,7 +412,7 @@ impl Future for AppendFuture<'_> {
                 self.seen = Some(prepares);
                 Poll::Pending
             }
-            other => Poll::Ready(other),
+            other => Poll::Ready(self.log.counted(other)),
         }
     }
 }

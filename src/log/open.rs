@@ -156,6 +156,7 @@ impl State {
             next_seq: 0,
             waiting: [0; 2],
             returning: 0,
+            gathering: false,
             want_room: 0,
             sync_time: Duration::ZERO,
             healed_since_commit: false,

@@ -42,6 +42,17 @@ pub(crate) struct Missing {
     pub(crate) room: u64,
 }
 
+impl Missing {
+    /// The next file, before there is a record for it: nobody waits.
+    pub(crate) const fn early(class: SizeClass) -> Self {
+        Self { at: 0, class, room: 0 }
+    }
+
+    pub(crate) const fn is_early(&self) -> bool {
+        self.room == 0
+    }
+}
+
 /// How records of some lengths lie in the last file and in reserved ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {

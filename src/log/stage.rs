@@ -83,7 +83,7 @@ impl Shared {
         let mut waited = false;
         let mut state = self.lock();
         state.returning = state.returning.saturating_sub(1);
-        if state.returning == 0 {
+        if state.returning == 0 && state.gathering {
             self.gathered.notify_one();
         }
         loop {
@@ -214,12 +214,15 @@ impl Shared {
         }
         let want =
             Want { class: missing.class, room: missing.room, purpose, dir: self.dir.as_path() };
-        let spare = self.source.take(&want).map_err(|error| match error {
+        let mut spare = self.source.take(&want).map_err(|error| match error {
             TakeError::Limited(limited) => AppendError::Limited(limited),
             TakeError::Disk(error) => {
                 DiskError::new("take a segment file for", &self.dir, error).into()
             }
         })?;
+        if missing.is_early() {
+            spare = self.move_in(spare)?;
+        }
         let mut state = self.lock();
         if let Status::Stopped(why) = &state.status {
             let why = why.clone();
@@ -417,7 +420,7 @@ impl Shared {
     fn reserve_ahead(self: &Arc<Self>, state: &mut State) {
         let Some(class) = self.next_early(state) else { return };
         if !state.prepare_scheduled {
-            state.wanted = Some((Missing { at: 0, class, room: 0 }, WriteClass::Publish));
+            state.wanted = Some((Missing::early(class), WriteClass::Publish));
             self.schedule_prepare(state);
         }
     }
@@ -445,9 +448,17 @@ impl Shared {
         let late = self.next_early(&state).is_none();
         drop(state);
         let mut result = Ok(());
-        let wanted = wanted.filter(|(missing, _)| open && (missing.room > 0 || !late));
+        let wanted = wanted.filter(|(missing, _)| open && !(missing.is_early() && late));
         if let Some((missing, purpose)) = wanted {
-            result = self.reserve(missing, purpose);
+            let early = missing.is_early();
+            result = match self.reserve(missing, purpose) {
+                // Nobody waits for it, and who waits for something else is not to be refused for it.
+                Err(error) if early => {
+                    tracing::debug!(log = %self.name, %error, "no file is reserved early");
+                    Ok(())
+                }
+                other => other,
+            };
         }
         if open && result.is_ok() {
             let state = self.lock();

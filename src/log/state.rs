@@ -216,6 +216,8 @@ pub(crate) struct State {
     pub(crate) waiting: [u32; 2],
     /// Writers that the last commit released and that have not come back yet.
     pub(crate) returning: u32,
+    /// The leader waits for them.
+    pub(crate) gathering: bool,
     /// Appenders blocked for room.
     pub(crate) want_room: u32,
     /// The file that the next chunk begins.

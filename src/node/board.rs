@@ -57,7 +57,7 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The level of `subject` changed to that of `item`, which is open from soft on. Wakes who waits.
+    /// The level of `subject` changed to that of `item`, which is open from soft on. [`Board::wake`] is to follow.
     pub(super) fn changed(&self, subject: Subject, mut item: Attention) {
         let mut state = self.lock();
         state.version += 1;
@@ -69,19 +69,17 @@ impl Board {
             }
             state.items.insert(subject, item);
         }
-        self.wake(state);
     }
 
     /// Nothing changes any more.
     pub(super) fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        self.wake(state);
+        self.lock().closed = true;
+        self.wake();
     }
 
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
-        let wakers = std::mem::take(&mut state.wakers);
-        drop(state);
+    /// Wakes who waits. Runs foreign code: the caller holds no lock.
+    pub(super) fn wake(&self) {
+        let wakers = std::mem::take(&mut self.lock().wakers);
         self.changed.notify_all();
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -6,7 +6,7 @@ use crate::format::header::Header;
 use crate::format::layout::{self, ClassSizes, LayoutError};
 use crate::format::name::{LogName, parse_segment_file};
 use crate::format::{LAYOUT_VERSION, SECTOR_LEN};
-use crate::fs::{DirEntry, FileKind, FileSystem, Lock, Write};
+use crate::fs::{DirEntry, FileKind, FileSystem, Lock, Write, is_no_space};
 use crate::planted::{self, Fault};
 use crate::pool::{SparePool, sync_below};
 use crate::segment::SegmentSource;
@@ -158,7 +158,13 @@ impl DataDir {
             .map_err(|(path, error)| DiskError::new("sync", &path, error))?;
         fs.sync_dir(&self.trash).disk("sync", &self.trash)?;
         for path in moving {
-            fs.rename(&path, &path.with_extension("")).disk("rename", &path)?;
+            match fs.rename(&path, &path.with_extension("")) {
+                // Some file systems need room for a name. A full disk stops no start: it is emptied after the next one.
+                Err(error) if is_no_space(&error) => {
+                    tracing::warn!(path = %path.display(), %error, "the trash is not emptied");
+                }
+                renamed => renamed.disk("rename", &path)?,
+            }
         }
         Ok(())
     }

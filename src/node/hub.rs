@@ -18,6 +18,9 @@ struct Queues {
     prepares: VecDeque<Arc<Shared>>,
     closing: bool,
     ended: bool,
+    /// Threads that wait for a commit and for a preparation: to wake nobody is a system call too.
+    idle_commit: usize,
+    idle_prepare: usize,
 }
 
 /// The queues.
@@ -44,7 +47,9 @@ impl Hub {
             if queues.closing {
                 return None;
             }
+            queues.idle_commit += 1;
             queues = self.commit.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            queues.idle_commit -= 1;
         }
     }
 
@@ -52,8 +57,10 @@ impl Hub {
     pub(super) fn next_prepare(&self, timeout: Duration) -> (Option<Arc<Shared>>, bool) {
         let mut queues = self.lock();
         if queues.prepares.is_empty() && !queues.closing {
+            queues.idle_prepare += 1;
             let waited = self.prepare.wait_timeout(queues, timeout);
             queues = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queues.idle_prepare -= 1;
         }
         (queues.prepares.pop_front(), queues.closing)
     }
@@ -79,9 +86,14 @@ impl Hub {
 
     /// Lets the threads end once their queues are empty.
     pub(super) fn close(&self) {
-        self.lock().closing = true;
-        self.commit.notify_all();
-        self.prepare.notify_all();
+        let mut queues = self.lock();
+        queues.closing = true;
+        if queues.idle_commit > 0 {
+            self.commit.notify_all();
+        }
+        if queues.idle_prepare > 0 {
+            self.prepare.notify_all();
+        }
         self.closing.notify_all();
     }
 
@@ -102,7 +114,9 @@ impl Helper for Hub {
         let mut queues = self.lock();
         if !queues.ended {
             queues.commits.push_back(log);
-            self.commit.notify_one();
+            if queues.idle_commit > 0 {
+                self.commit.notify_one();
+            }
         }
     }
 
@@ -110,7 +124,9 @@ impl Helper for Hub {
         let mut queues = self.lock();
         if !queues.ended {
             queues.prepares.push_back(log);
-            self.prepare.notify_one();
+            if queues.idle_prepare > 0 {
+                self.prepare.notify_one();
+            }
         }
     }
 }

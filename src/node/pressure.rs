@@ -35,14 +35,26 @@ pub struct Pressure {
 #[derive(Debug)]
 pub(super) struct Disk {
     pub(super) monitor: Arc<DiskMonitor>,
-    /// The level that was told last.
+    /// The level that was told last, as its number.
     told: AtomicU8,
     /// A sample is wanted before its time.
     wanted: Mutex<bool>,
     bell: Condvar,
     /// When the last sample was taken.
     sampled: Mutex<Option<Duration>>,
+    /// When an allocation was last tried, as one had found no room.
+    tried: Mutex<Option<Duration>>,
     started: AtomicBool,
+}
+
+/// Whether what was done at `at` is due again.
+fn is_due(at: &Mutex<Option<Duration>>, now: Duration) -> bool {
+    let at = *at.lock().unwrap_or_else(PoisonError::into_inner);
+    at.is_none_or(|at| now.saturating_sub(at) >= SAMPLE_EVERY)
+}
+
+fn done(at: &Mutex<Option<Duration>>, now: Duration) {
+    *at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
 }
 
 impl Disk {
@@ -68,6 +80,8 @@ pub(super) struct Watch {
     disks: RwLock<Vec<Arc<Disk>>>,
     memory: Arc<MemoryMonitor>,
     memory_told: AtomicU8,
+    /// Held while levels are told, so that the last that is told is the last that was seen.
+    telling: Mutex<()>,
     memory_sampled: Mutex<Option<Duration>>,
     pub(super) admission: Arc<Admission>,
     pub(super) board: Board,
@@ -96,6 +110,7 @@ impl Watch {
             disks: RwLock::default(),
             memory,
             memory_told: AtomicU8::new(Level::Ok as u8),
+            telling: Mutex::default(),
             memory_sampled: Mutex::default(),
             admission: Arc::new(admission),
             board: Board::default(),
@@ -176,6 +191,7 @@ impl Watch {
             wanted: Mutex::default(),
             bell: Condvar::new(),
             sampled: Mutex::default(),
+            tried: Mutex::default(),
             started: AtomicBool::new(false),
         });
         self.sample(&disk);
@@ -200,8 +216,7 @@ impl Watch {
         let device = disk.monitor.device();
         let pool = self.pool();
         let spares = pool.as_ref().map_or(0, |pool| pool.releasable(device));
-        let begun = self.clock.elapsed();
-        *disk.sampled.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        done(&disk.sampled, self.clock.elapsed());
         disk.monitor.sample(spares);
         if let (Some(pool), Some(space)) = (pool, disk.monitor.space()) {
             pool.set_space(device, space);
@@ -211,9 +226,13 @@ impl Watch {
     /// One turn of a device's sampler: the sample, and where an allocation has found no room, another try.
     pub(super) fn turn(&self, disk: &Disk) {
         self.sample(disk);
+        let now = self.clock.elapsed();
+        // Once a second, and not after each allocation: a try is one itself.
         if disk.monitor.holds()
+            && is_due(&disk.tried, now)
             && let Some(pool) = self.pool()
         {
+            done(&disk.tried, now);
             // Tells the ledger itself what came of it. Where it cannot try, the next file that is asked for is the try.
             if !pool.try_room(disk.monitor.device()) {
                 disk.monitor.space_again();
@@ -239,8 +258,7 @@ impl Watch {
     }
 
     pub(super) fn sample_memory(&self, buffers: u64) {
-        *self.memory_sampled.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(self.clock.elapsed());
+        done(&self.memory_sampled, self.clock.elapsed());
         self.memory.set_buffers(buffers);
         self.memory.sample();
         self.look();
@@ -253,20 +271,16 @@ impl Watch {
     /// Takes the samples that are due, for a node without threads. Says whether there was one.
     pub(super) fn sample_what_is_due(&self, buffers: u64) -> bool {
         let now = self.clock.elapsed();
-        let is_due = |at: &Mutex<Option<Duration>>| {
-            let at = *at.lock().unwrap_or_else(PoisonError::into_inner);
-            at.is_none_or(|at| now.saturating_sub(at) >= SAMPLE_EVERY)
-        };
         let mut any = false;
         for disk in self.disks() {
             let wanted =
                 std::mem::take(&mut *disk.wanted.lock().unwrap_or_else(PoisonError::into_inner));
-            if wanted || is_due(&disk.sampled) {
+            if wanted || is_due(&disk.sampled, now) {
                 self.turn(&disk);
                 any = true;
             }
         }
-        if is_due(&self.memory_sampled) {
+        if is_due(&self.memory_sampled, now) {
             self.sample_memory(buffers);
             any = true;
         }
@@ -276,6 +290,7 @@ impl Watch {
     /// Tells of each level that is another one than was told last. Called after whatever may change one, and now and then,
     /// as a sample grows old by itself.
     pub(super) fn look(&self) {
+        let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.elapsed();
         let mut changed = false;
         for (at, disk) in self.disks().iter().enumerate() {
@@ -294,9 +309,22 @@ impl Watch {
             self.tell(0, LimitReason::Memory, None, level, detail);
             changed = true;
         }
-        if changed && let Some(pool) = self.pool() {
-            // From soft on spares go, before anybody is refused for what they hold.
-            pool.wake();
+        drop(telling);
+        if changed {
+            self.board.wake();
+            if let Some(pool) = self.pool() {
+                // From soft on spares go, before anybody is refused for what they hold.
+                pool.wake();
+            }
+        }
+    }
+
+    /// Has the sampler look at a device whose level is another one than was told: whoever is told runs code of its own, and
+    /// the pool calls from under its locks.
+    fn notice(&self, disk: &Disk) {
+        let level = disk.monitor.gauge(self.clock.elapsed()).level;
+        if disk.told.load(Ordering::Acquire) != level as u8 {
+            disk.ring();
         }
     }
 
@@ -350,7 +378,7 @@ impl Ledger for Watch {
         let refused_from = class.refused_from().filter(|_| checked);
         let keep_above = refused_from.unwrap_or(Level::Ok);
         let allowed = disk.monitor.allocate(keep_above, bytes);
-        self.look();
+        self.notice(&disk);
         allowed.map_err(|shortage| self.admission.refuse_file(&disk.monitor, class, &shortage))
     }
 
@@ -365,7 +393,6 @@ impl Ledger for Watch {
                 }
             }
         }
-        self.look();
         // After a roll, and not only once a second.
         disk.ring();
     }
@@ -381,6 +408,6 @@ impl Ledger for Watch {
             Freed::Spare => disk.monitor.released_spares(bytes),
             Freed::File => disk.monitor.released(bytes),
         }
-        self.look();
+        self.notice(&disk);
     }
 }

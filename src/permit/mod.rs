@@ -190,6 +190,9 @@ pub trait Gate: Debug + Send + Sync {
     /// Decides about a write of `bytes` (headers and payloads). Never blocks.
     fn decide(&self, class: WriteClass, bytes: u64) -> Decision;
 
+    /// Counts a refusal that [`Gate::decide`] did not make: of the new file that an append would have needed.
+    fn refused(&self, limited: &Limited);
+
     /// The device of the log (`st_dev`), which a permit for it must be for.
     fn device(&self) -> u64;
 

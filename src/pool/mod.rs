@@ -54,20 +54,33 @@ type Last = Arc<AtomicU16>;
 /// Wakes the worker.
 #[derive(Debug, Default)]
 struct Bell {
-    rung: Mutex<bool>,
+    rung: Mutex<Rung>,
     heard: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Rung {
+    rung: bool,
+    /// How many wait: to wake nobody is a system call too.
+    waiting: usize,
 }
 
 impl Bell {
     fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.heard.notify_all();
+        let mut state = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        state.rung = true;
+        if state.waiting > 0 {
+            self.heard.notify_all();
+        }
     }
 
     fn wait(&self, timeout: Duration) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.heard.wait_timeout_while(rung, timeout, |rung| !*rung);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        let mut state = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting += 1;
+        let waited = self.heard.wait_timeout_while(state, timeout, |state| !state.rung);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
+        state.rung = false;
     }
 }
 

@@ -7,7 +7,8 @@
 //! could bring the old name back with the new header behind it: a log whose segment is a spare [R]. Their syncs are the
 //! caller's, as they also put one removal before the next.
 //!
-//! Taking: the file is renamed into the log, and the log's first commit in it makes that durable with its header.
+//! Taking: the file is renamed into the log, and the log's first commit in it makes that durable with its header. One that
+//! was moved beside the log's segments ahead, and is given back, takes the steps of giving up.
 //!
 //! At the start every spare is stamped again: a crash between a taking and its first sync can leave a durable spare header
 //! with records of its own generation behind it, which would be valid in the next use [R].

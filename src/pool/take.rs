@@ -6,7 +6,7 @@ use super::make::{Making, remove};
 use super::shelf::{Shelf, Stamped, lock};
 use crate::fs::is_no_space;
 use crate::planted::{self, Fault};
-use crate::segment::{SegmentSource, Spare, TakeError, Want};
+use crate::segment::{Reuse, SegmentSource, Spare, TakeError, Want};
 use crate::types::{Generation, SizeClass, WriteClass};
 use std::ffi::OsStr;
 use std::io;
@@ -44,13 +44,13 @@ impl Shelf {
         }
     }
 
-    /// Puts a spare back that was neither written nor renamed.
+    /// Puts a spare back that was not written.
     pub(super) fn put_back(&self, spare: Spare) {
         let Spare { path, file, generation, class, .. } = spare;
         drop(file);
         self.with(|state| state.books[self.at].counters.given_back += 1);
         if path.parent() != Some(&self.dir) {
-            return remove(&*self.fs, &path);
+            return self.put_back_from_log(&path);
         }
         if path.extension() == Some(OsStr::new("tmp")) {
             return self.put_in(&path, class);
@@ -81,6 +81,27 @@ impl Shelf {
             Ok(spare) => self.put_in(&spare.path, spare.class),
             Err(error) => {
                 tracing::debug!(dir = %self.dir.display(), %error, "there is still no room");
+            }
+        }
+    }
+
+    /// The same for one that stands in a log's directory: it leaves as a file does that the log gives up, stamped again
+    /// when its name there is gone for good.
+    fn put_back_from_log(&self, path: &Path) {
+        let Some(log) = path.parent() else { return };
+        let gone = match self.take_out(path, Reuse::Allowed) {
+            Ok(gone) => gone,
+            // Nothing in its place is a segment's: the log's next start removes it.
+            Err(error) => {
+                return tracing::debug!(path = %path.display(), %error, "stays until the next start");
+            }
+        };
+        // The new name first, or there may be none.
+        match self.fs.sync_dir(&self.dir).and_then(|()| self.fs.sync_dir(log)) {
+            Ok(()) => self.take_in(gone),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a spare that was given back is deleted");
+                self.delete_lost(gone);
             }
         }
     }

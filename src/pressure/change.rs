@@ -31,9 +31,9 @@ pub(super) struct Changes<R> {
 }
 
 impl<R> Changes<R> {
-    pub(super) fn new(level: Level, at_unix_millis: u64) -> Self {
+    pub(super) fn new(at_unix_millis: u64) -> Self {
         Self {
-            level,
+            level: Level::Ok,
             since_unix_millis: at_unix_millis,
             hard_since: None,
             noticed: VecDeque::new(),

@@ -27,6 +27,7 @@ pub(super) fn permille(free: u64, lines: &Thresholds) -> u16 {
 }
 
 #[cfg(test)]
+#[allow(non_snake_case, reason = "tests are named by the case that they hold")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -74,6 +74,7 @@ impl Thresholds {
 }
 
 #[cfg(test)]
+#[allow(non_snake_case, reason = "tests are named by the case that they hold")]
 mod tests {
     use super::*;
 
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn case_A8_lines_follow_a_resized_device() {
         let small = lines(64 * MIB, MIB);
-        assert_eq!(lines(256 * MIB, MIB).hard, small.hard * 4);
+        assert!(lines(256 * MIB, MIB).hard.abs_diff(small.hard * 4) < 4);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// A file that belongs to no log. Its durable header is a spare header with `generation`, and nobody else has it.
 #[derive(Debug)]
 pub struct Spare {
-    /// Where it is: in the directory of spares, or, where nothing can be renamed from there, beside the log's segments.
+    /// Where it is: in the directory of spares, or beside the log's segments, where it was made there, as nothing can be
+    /// renamed from the other, or was moved there ahead, which is durable then in both directories.
     pub path: PathBuf,
     /// Open for reading and writing.
     pub file: Arc<dyn File>,
@@ -98,7 +99,7 @@ pub trait SegmentSource: Debug + Send + Sync {
     /// [`TakeError`]. Nothing is left behind.
     fn take(&self, want: &Want<'_>) -> Result<Spare, TakeError>;
 
-    /// Takes back a spare that was neither written nor renamed.
+    /// Takes back a spare that was not written, from wherever its path says that it is.
     fn give_back(&self, spare: Spare);
 
     /// A rename out of the directory of spares into the log's directory `dir` answered `EXDEV`: from now on files for it

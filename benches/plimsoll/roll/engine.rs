@@ -22,7 +22,12 @@ pub(super) struct Tally(Arc<Mutex<Vec<(Kind, u64, u64)>>>);
 impl Tally {
     pub(super) fn shares(&self) -> Vec<(Kind, f64)> {
         let rows = self.0.lock().unwrap();
-        rows.iter().map(|&(kind, fit, all)| (kind, fit as f64 / all as f64)).collect()
+        let share = |kind| {
+            let of_kind = rows.iter().filter(|row| row.0 == kind);
+            let (fit, all) = of_kind.fold((0, 0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
+            (kind, fit as f64 / all as f64)
+        };
+        Kind::ALL.map(share).to_vec()
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Content {
     pub(super) errors: u64,
     /// Whether anybody was told of the last one.
     pub(super) error_seen: bool,
+    /// The last process that was answered an error by a sync.
+    pub(super) failed_in: Option<u64>,
 }
 
 impl Content {

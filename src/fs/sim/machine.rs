@@ -274,8 +274,16 @@ impl Machine {
         Ok(has_flag && content.in_place)
     }
 
-    /// `seen` is how many failed write-backs of the file this handle knows of.
+    /// `seen` is how many failed write-backs of the file its handle knows of.
     pub(super) fn sync(&mut self, inode: Inode, seen: &mut u64, go: Go) -> io::Result<()> {
+        let synced = self.write_back(inode, seen, go);
+        if synced.is_err() {
+            self.disk.tree.content_mut(inode)?.failed_in = Some(self.life);
+        }
+        synced
+    }
+
+    fn write_back(&mut self, inode: Inode, seen: &mut u64, go: Go) -> io::Result<()> {
         let budget = self.budget_of(inode);
         let full = budget.charges.at_sync && !budget.has(0);
         let go = if go == Go::On && full && self.disk.tree.content(inode)?.is_pending() {

@@ -72,6 +72,12 @@ impl SimFileSystem {
         hold(&self.machine).disk.budgets.of_mut(MAIN).capacity = bytes;
     }
 
+    /// Keeps so many bytes of the main device for root: an ordinary process cannot use them, and free-space queries leave
+    /// them out.
+    pub fn set_root_share(&self, bytes: u64) {
+        hold(&self.machine).disk.budgets.of_mut(MAIN).root_share = bytes;
+    }
+
     /// Sets what costs blocks on the main device.
     pub fn set_charges(&self, charges: Charges) {
         hold(&self.machine).disk.budgets.of_mut(MAIN).charges = charges;

@@ -3,6 +3,7 @@
 use super::image::PAGE;
 use super::mount::{Device, MAIN};
 use crate::fs::Space;
+use crate::planted::{self, Fault};
 
 /// What costs blocks beside filling a new one, and when a full disk shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,8 @@ impl Budgets {
 pub(super) struct Budget {
     /// Bytes; none is no limit.
     pub(super) capacity: Option<u64>,
+    /// Bytes of it that only root may use; the simulated process is not root.
+    pub(super) root_share: u64,
     pub(super) used: u64,
     pub(super) charges: Charges,
     /// What a free-space query answers instead of the truth.
@@ -81,7 +84,8 @@ const INODES: u64 = 1 << 20;
 impl Budget {
     pub(super) fn has(&self, blocks: usize) -> bool {
         self.capacity.is_none_or(|capacity| {
-            self.used.saturating_add(blocks as u64 * PAGE as u64) <= capacity
+            let needed = self.used.saturating_add(blocks as u64 * PAGE as u64);
+            needed <= capacity.saturating_sub(self.root_share)
         })
     }
 
@@ -95,9 +99,11 @@ impl Budget {
 
     pub(super) fn space(&self, inodes: u64) -> Space {
         let total = self.capacity.unwrap_or(UNLIMITED);
+        let root_share =
+            if planted::is(Fault::FreeSpaceFromRootsShare) { 0 } else { self.root_share };
         self.told.unwrap_or(Space {
             total,
-            available: total.saturating_sub(self.used),
+            available: total.saturating_sub(root_share).saturating_sub(self.used),
             inodes: INODES,
             inodes_available: INODES.saturating_sub(inodes),
         })

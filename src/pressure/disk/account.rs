@@ -140,11 +140,11 @@ impl Account {
     pub(super) fn debit(&mut self, bytes: u64) {
         if self.debits.len() == DEBITS_KEPT {
             // Into the later of the two: it stays longer.
-            if let Some(first) = self.debits.pop_front() {
-                if let Some(second) = self.debits.front_mut() {
-                    second.bytes = second.bytes.saturating_add(first.bytes);
-                    second.files += first.files;
-                }
+            if let Some(first) = self.debits.pop_front()
+                && let Some(second) = self.debits.front_mut()
+            {
+                second.bytes = second.bytes.saturating_add(first.bytes);
+                second.files += first.files;
             }
         }
         self.debits.push_back(Debit { number: self.next_debit, bytes, files: 1 });

@@ -125,7 +125,7 @@ impl DiskMonitor {
         main_file: u64,
         limits: &Limits,
     ) -> Self {
-        let changes = Changes::new(Level::Soft, clock.unix_millis());
+        let changes = Changes::new(clock.unix_millis());
         let state = State {
             limits: limits.clone(),
             dirs: vec![dir.to_path_buf()],
@@ -152,7 +152,10 @@ impl DiskMonitor {
         let now = self.clock.elapsed();
         let (gauge, reason) = state.judge(now);
         self.gauge.set(gauge, state.account.sample().map(|sample| sample.begun));
-        state.changes.note(gauge.level, reason, now, self.clock.unix_millis());
+        // That nothing is known before the first sample is no change.
+        if reason != DiskReason::NoSample {
+            state.changes.note(gauge.level, reason, now, self.clock.unix_millis());
+        }
         gauge
     }
 
@@ -211,7 +214,7 @@ impl DiskMonitor {
             let inodes_left = state.inode_lines.is_none() || inodes.saturating_sub(1) > inode_line;
             let held = state.no_space && keep_above <= Level::Hard;
             if !left || !inodes_left || held {
-                return Err(Shortage { bytes, free, line, inodes, inode_line, keep_above });
+                return Err(Shortage { bytes, free, line, inodes, inode_line, keep_above, held });
             }
         }
         state.account.debit(bytes);

@@ -106,11 +106,7 @@ impl DiskReading {
 }
 
 /// An allocation that would take a device down to a line that its class must leave alone. Nothing was allocated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no room for {bytes} bytes: {free} bytes and {inodes} inodes may be used, and more than {line} bytes and \
-     {inode_line} inodes must be left (level {keep_above})"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shortage {
     /// What was asked for.
@@ -125,7 +121,26 @@ pub struct Shortage {
     pub inode_line: u64,
     /// Whose line it is.
     pub keep_above: Level,
+    /// The device is held at hard since an allocation found no room, whatever is free.
+    pub held: bool,
 }
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, free, line, inodes, inode_line, keep_above, held } = self;
+        write!(f, "no room for a file of {bytes} bytes: ")?;
+        if *held {
+            return write!(f, "{}", DiskReason::NoSpace);
+        }
+        write!(f, "{free} bytes are free, and more than {line} must be left ({keep_above})")?;
+        if *inode_line > 0 {
+            write!(f, "; {inodes} inodes, and more than {inode_line} must be left")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Shortage {}
 
 /// A device's level changed.
 pub type DiskChange = LevelChange<DiskReason>;

@@ -16,6 +16,8 @@ pub(super) enum Version {
 pub(super) struct Group {
     pub(super) version: Version,
     pub(super) dir: PathBuf,
+    /// The process is in it, and not in one below.
+    pub(super) own: bool,
 }
 
 /// The groups of the process, from its own up to the topmost that can be seen from here; `cgroup` and `mountinfo` are the
@@ -41,7 +43,7 @@ pub(super) fn groups(cgroup: &str, mountinfo: &str) -> Vec<Group> {
         if let Some(mount) = mount_of(version, Path::new(path), &mounts) {
             let own = own_dir(mount, Path::new(path));
             let up = own.ancestors().take_while(|dir| dir.starts_with(&mount.point));
-            found.extend(up.map(|dir| Group { version, dir: dir.to_path_buf() }));
+            found.extend(up.map(|dir| Group { version, dir: dir.to_path_buf(), own: dir == own }));
         }
     }
     found
@@ -67,10 +69,8 @@ fn mount_of<'a>(version: Version, path: &Path, mounts: &'a [Mount]) -> Option<&'
 fn own_dir(mount: &Mount, path: &Path) -> PathBuf {
     let below = path.strip_prefix(&mount.root).ok();
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-    match below.filter(|below| below.components().all(plain)) {
-        Some(below) => mount.point.join(below),
-        None => mount.point.clone(),
-    }
+    let parts = below.filter(|below| below.components().all(plain)).into_iter().flatten();
+    parts.fold(mount.point.clone(), |dir, part| dir.join(part))
 }
 
 #[cfg(test)]

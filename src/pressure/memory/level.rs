@@ -69,6 +69,7 @@ impl Held {
 }
 
 #[cfg(test)]
+#[allow(non_snake_case, reason = "tests are named by the case that they hold")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -136,7 +137,7 @@ mod tests {
         fn low_use_for_long_enough_ends_every_state(uses in prop::collection::vec(0_u64..1200, 0..60)) {
             let mut all = uses;
             all.extend([749; 11]);
-            prop_assert_eq!(levels(all).last(), Some(&Level::Ok));
+            prop_assert_eq!(levels(all).last().copied(), Some(Level::Ok));
         }
 
         #[test]

@@ -8,6 +8,7 @@ mod monitor;
 mod reading;
 mod system;
 #[cfg(test)]
+#[allow(non_snake_case, reason = "tests are named by the case that they hold")]
 mod tests;
 mod text;
 

@@ -121,7 +121,7 @@ impl MemoryMonitor {
             lines: Lines::default(),
             held: Held::default(),
             failed: None,
-            changes: Changes::new(Level::Soft, clock.unix_millis()),
+            changes: Changes::new(clock.unix_millis()),
         };
         let far = || AtomicU64::new(u64::MAX);
         let (buffers, used) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -157,7 +157,10 @@ impl MemoryMonitor {
         if seen.level > gauge.level {
             reason = MemoryReason::Used;
         }
-        state.changes.note(seen.level, reason, now, self.clock.unix_millis());
+        // That nothing is known before the first sample is no change.
+        if reason != MemoryReason::NoSample {
+            state.changes.note(seen.level, reason, now, self.clock.unix_millis());
+        }
         seen
     }
 

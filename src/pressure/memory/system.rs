@@ -6,7 +6,7 @@
 use super::group::{Group, Version, groups};
 use super::text::value;
 use super::{GroupMemory, MemorySample, MemorySource};
-use crate::fs::{File, FileSystem};
+use crate::fs::FileSystem;
 use crate::planted::{self, Fault};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,10 @@ const TEXT_MAX: usize = 4 << 20;
 ///
 /// - **v2** (`memory.stat`): `anon` + `shmem` + `kernel` + `sock` - `slab_reclaimable`. Kernels before 5.18 have no
 ///   `kernel`; there it is `kernel_stack` + `pagetables` + `percpu` + `slab_unreclaimable`.
-/// - **v1** (`memory.stat`, `memory.kmem.usage_in_bytes`): `total_rss` (which is anonymous memory, not what `ps` calls so)
-///   + `total_shmem`, and of the group's kernel memory the share that cannot be reclaimed on the whole machine
-///   (`/proc/meminfo`), as v1 does not tell the two apart; all of it would count the dentry cache of whoever lists files.
+/// - **v1** (`memory.stat`, `memory.kmem.usage_in_bytes`): `total_rss` (anonymous memory, not what `ps` calls so), and
+///   `total_shmem`, and the part of the group's kernel memory that cannot be reclaimed. v1 does not tell which that is, so
+///   the share of the whole machine is taken (`/proc/meminfo`); all of it would count the dentry cache of whoever lists
+///   files.
 /// - **process** (`/proc/self/status`): `RssAnon` + `RssShmem`.
 ///
 /// Of a group the lower of `memory.high` and `memory.max` counts (v1: `memory.limit_in_bytes`, and
@@ -78,7 +79,7 @@ impl SystemMemory {
         let mut bytes = Vec::new();
         let mut part = vec![0; 16 << 10];
         loop {
-            match read(&*file, bytes.len() as u64, &mut part)? {
+            match file.read_at(bytes.len() as u64, &mut part)? {
                 0 => break,
                 count => bytes.extend_from_slice(&part[..count]),
             }
@@ -92,10 +93,6 @@ impl SystemMemory {
     fn proc(&self, name: &str) -> io::Result<String> {
         self.text(&Path::new("/proc").join(name))
     }
-}
-
-fn read(file: &dyn File, position: u64, into: &mut [u8]) -> io::Result<usize> {
-    file.read_at(position, into)
 }
 
 /// One sample being read: what could not be read is noted and does not end it.
@@ -153,7 +150,7 @@ impl Reader<'_> {
     }
 
     /// What limits a group, its file, and what of it is used.
-    fn group(&mut self, group: &Group, own: bool) -> Option<GroupMemory> {
+    fn group(&mut self, group: &Group) -> Option<GroupMemory> {
         let dir = &group.dir;
         let mut limits = match group.version {
             Version::V2 => {
@@ -161,7 +158,7 @@ impl Reader<'_> {
             }
             Version::V1 => vec![self.limit(dir, "memory.limit_in_bytes")],
         };
-        if group.version == Version::V1 && own {
+        if group.version == Version::V1 && group.own {
             limits.push(self.hierarchical(dir));
         }
         let (limit, file) = limits.into_iter().flatten().min_by_key(|(limit, _)| *limit)?;
@@ -238,15 +235,11 @@ impl MemorySource for SystemMemory {
             text.unwrap_or_default()
         });
         let mut nearest: Option<GroupMemory> = None;
-        let mut versions = Vec::new();
         for group in groups(&files[0], &files[1]) {
-            // The process's own group comes first of each kind.
-            let own = !versions.contains(&group.version);
-            versions.push(group.version);
-            if let Some(found) = reader.group(&group, own) {
-                if nearest.as_ref().is_none_or(|nearest| found.nearer_than(nearest)) {
-                    nearest = Some(found);
-                }
+            if let Some(found) = reader.group(&group)
+                && nearest.as_ref().is_none_or(|nearest| found.nearer_than(nearest))
+            {
+                nearest = Some(found);
             }
         }
         let Machine { physical, .. } = machine;

@@ -11,6 +11,7 @@ mod ghosts;
 mod heal;
 mod live;
 mod lives;
+mod lookalike;
 mod names;
 mod planted;
 mod support;

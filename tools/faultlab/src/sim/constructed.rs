@@ -1,7 +1,7 @@
 //! Files as no plain life of a node leaves them, but as reuse, copies and senders of strange payloads do.
 
 use super::scripts::empty;
-use super::world::{DATA, World};
+use super::world::{DATA, Staged, World};
 use plimsoll::LogName;
 use plimsoll::format::checkpoint::Checkpoint;
 use plimsoll::format::header::Header;
@@ -134,16 +134,27 @@ pub fn file_under_another_name() -> World {
 pub fn append_a_record_in_a_payload(world: &mut World) {
     world.start();
     world.open("a");
-    let path = segment("a", 0);
-    let in_use = header(&world.fs, &path);
-    let log = in_use.in_use.unwrap().log;
-    let forged = encode(log, in_use.generation, Offset(0), RECORDS_POSITION, 3, &[b'x'; 480]);
     let first = world.stage("a", &[512]);
     if world.dead() {
         return;
     }
-    let batch = world.oracle.appending_payload("a", &forged);
-    let second = world.stage_batch("a", batch);
+    let second = stage_a_record_in_a_payload(world, "a", 1);
     first.map(|staged| world.settle(staged));
     second.map(|staged| world.settle(staged));
+}
+
+/// Stages a record whose payload is a record of the log's last file, though of another place: so many offsets further
+/// on than it stands itself. Does nothing where the log has no file, or its file no header yet.
+pub fn stage_a_record_in_a_payload(world: &mut World, log: &str, ahead: u64) -> Option<Staged> {
+    if !world.is_open(log) || world.log(log).stopped().is_some() {
+        return None;
+    }
+    let base = world.log(log).segments().last()?.base;
+    let header = Header::parse(&world.fs.cached(segment(log, base.0)).ok()?).ok()?;
+    let id = header.in_use?.log;
+    let relative = u32::try_from((world.log(log).tail().0 + ahead).checked_sub(base.0)?).ok()?;
+    let forged =
+        encode(id, header.generation, base, RECORDS_POSITION, relative.max(1), &[b'x'; 480]);
+    let batch = world.oracle.appending_payload(log, &forged);
+    world.stage_batch(log, batch)
 }

@@ -1,6 +1,7 @@
 //! Where a life ends, and how the machine goes down.
 
 use super::aloud::{is_aloud, say, words};
+use super::random::Random;
 use plimsoll::fs::sim::{
     AllPersisted, Answer, Choice, Chooser, NothingPersisted, Scripted, Seeded, SimFileSystem,
 };
@@ -21,6 +22,8 @@ pub enum Crash {
     Nothing,
     /// The power fails and this seed says what is left.
     Seed(u64),
+    /// The power fails, and this seed says of bytes and of names apart whether none, some or all of them are lost.
+    Mixed(u64),
     /// The power fails and these answers say what is left; after the last one nothing is.
     Script(Vec<usize>),
     /// The power fails and everything got to the disk, but for these questions and their answers.
@@ -39,6 +42,41 @@ impl Chooser for But<'_> {
         self.asked += 1;
         let own = self.answers.iter().find(|(question, _)| *question == at);
         own.map_or(options - 1, |(_, picked)| *picked)
+    }
+}
+
+/// See [`Crash::Mixed`].
+struct Mixed {
+    random: Random,
+    /// Of eight answers so many are any at all; the others are the last one.
+    bytes: u64,
+    names: u64,
+}
+
+impl Mixed {
+    fn of(seed: u64) -> Self {
+        let mut random = Random::of(&[seed]);
+        let mut share = || random.one_of(&[0, 1, 4, 8]);
+        let (bytes, names) = (share(), share());
+        Self { random, bytes, names }
+    }
+}
+
+impl Chooser for Mixed {
+    fn choose(&mut self, what: Choice, options: usize) -> usize {
+        let share = match what {
+            Choice::Name { .. } | Choice::Names => self.names,
+            _ => self.bytes,
+        };
+        // All at once are the oldest, as far as they can be.
+        if share == 8 {
+            return 0;
+        }
+        if self.random.below(8) < share {
+            usize::try_from(self.random.below(options as u64)).unwrap_or(0)
+        } else {
+            options - 1
+        }
     }
 }
 
@@ -122,6 +160,7 @@ impl Crash {
             Self::Death | Self::Evict | Self::All => cut(&mut AllPersisted),
             Self::Nothing => cut(&mut NothingPersisted),
             Self::Seed(seed) => cut(&mut Seeded::new(*seed)),
+            Self::Mixed(seed) => cut(&mut Mixed::of(*seed)),
             Self::Script(script) => cut(&mut Scripted::new(script.clone())),
             Self::But(answers) => cut(&mut But { answers, asked: 0 }),
         }
@@ -156,6 +195,7 @@ impl fmt::Display for Crash {
             Self::All => out.write_str("all"),
             Self::Nothing => out.write_str("nothing"),
             Self::Seed(seed) => write!(out, "seed:{seed}"),
+            Self::Mixed(seed) => write!(out, "mixed:{seed}"),
             Self::Script(script) => write!(out, "script:{}", list(script, usize::to_string)),
             Self::But(answers) => {
                 write!(out, "but:{}", list(answers, |(at, picked)| format!("{at}={picked}")))
@@ -179,6 +219,9 @@ impl FromStr for Crash {
             None if text == "nothing" => Self::Nothing,
             Some(("seed", seed)) => {
                 Self::Seed(seed.parse().map_err(|error| format!("{text}: {error}"))?)
+            }
+            Some(("mixed", seed)) => {
+                Self::Mixed(seed.parse().map_err(|error| format!("{text}: {error}"))?)
             }
             Some(("script", picks)) => {
                 let picks = parts(picks);
@@ -229,6 +272,7 @@ fn crashes_are_read_as_they_are_written() {
         "all",
         "nothing",
         "seed:7",
+        "mixed:7",
         "script:",
         "script:0,2",
         "but:",

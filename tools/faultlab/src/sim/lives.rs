@@ -3,146 +3,31 @@
 //! Everything follows from a seed, and each action from a number of its own, so that one can be left out without changing
 //! the others: see [`Run`].
 
+use super::acts::{self, Habits};
 use super::aloud::say;
 use super::crash::{Crash, Point};
 use super::faults::goes_on;
 use super::random::Random;
-use super::world::{SIZES, Staged, World};
-use plimsoll::fs::sim::{Fault, Names, OpKind, Profile, Reached, Sectors, SimFileSystem, What};
-use plimsoll::{PoolLimits, Size, WriteClass};
+use super::rot;
+use super::world::{SIZES, World};
+use plimsoll::format::layout::ClassSizes;
+use plimsoll::fs::sim::{Names, Profile, Sectors, SimFileSystem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-const LOGS: [&str; 4] = ["a", "b", "deep/c", "deep/d"];
-const LENS: [usize; 9] = [64, 100, 512, 512, 513, 1024, 2048, 3000, 4096];
-
-fn lens(random: &mut Random) -> Vec<usize> {
-    let count = random.one_of(&[1, 1, 1, 2, 3, 5, 9]);
-    // Now and then all of one length, so that new records take exactly the places of lost ones.
-    if random.below(2) == 0 {
-        vec![512; count]
-    } else {
-        (0..count).map(|_| random.one_of(&LENS)).collect()
-    }
-}
-
-fn fault(random: &mut Random) -> Fault {
-    let kinds = [
-        (OpKind::Sync, What::FailedSync { errno: libc::EIO, reached: Reached::Nothing }),
-        (OpKind::Sync, What::FailedSync { errno: libc::EIO, reached: Reached::Everything }),
-        (
-            OpKind::Sync,
-            What::FailedSync { errno: libc::EIO, reached: Reached::Some(random.below(99)) },
-        ),
-        (OpKind::Sync, What::DoneThen(libc::EIO)),
-        (OpKind::Write, What::Errno(libc::EIO)),
-        (OpKind::Write, What::Errno(libc::ENOSPC)),
-        (OpKind::Write, What::Short(usize::try_from(random.below(2000)).unwrap())),
-        (OpKind::Create, What::Errno(libc::ENOSPC)),
-        (OpKind::Rename, What::Errno(libc::ENOSPC)),
-        (OpKind::Rename, What::Errno(libc::EXDEV)),
-        (OpKind::Rename, What::Errno(libc::EIO)),
-        (OpKind::Allocate, What::Errno(libc::ENOSPC)),
-        (OpKind::Rename, What::DoneThen(libc::EIO)),
-        (OpKind::SyncDir, What::Errno(libc::EIO)),
-        (OpKind::RemoveFile, What::Errno(libc::EIO)),
-        (OpKind::Open, What::Errno(libc::EMFILE)),
-    ];
-    let (kind, what) = random.one_of(&kinds);
-    Fault::nth(kind, random.below(6), what)
-}
-
-/// One thing that a node's owner, or the world around it, does.
-fn act(world: &mut World, random: &mut Random, staged: &mut Vec<Staged>) {
-    let log = random.one_of(&LOGS);
-    match random.below(32) {
-        0..=10 => {
-            world.open(log);
-            let lens = lens(random);
-            world.append(log, &lens);
-        }
-        11..=13 => {
-            world.open(log);
-            staged.extend(world.stage(log, &lens(random)));
-        }
-        14 => {
-            for staged in std::mem::take(staged) {
-                world.settle(staged);
-            }
-        }
-        15 => world.truncate_all(log),
-        16 => {
-            let before = random.below(40);
-            if world.is_open(log) {
-                world.truncate(log, before.min(world.log(log).durable().0));
-            }
-        }
-        17 => {
-            if random.below(3) == 0 && world.oracle.knows(log) {
-                world.delete(log);
-            }
-        }
-        18 => world.idle(),
-        19 | 20 => world.work(),
-        21 => world.read(log),
-        22 => {
-            if random.below(2) == 0 {
-                world.inject(fault(random));
-            } else {
-                world.mend();
-            }
-        }
-        23 => world.fs.evict_all(),
-        24 | 25 => world.steps(1 + random.below(4)),
-        26 => {
-            // So that the pool has much to do: a log fills its files and gives them up.
-            world.open(log);
-            world.append(log, &[512; 40]);
-            world.truncate_all(log);
-            world.steps(random.below(3));
-        }
-        27 => {
-            let pool = pool(random);
-            world.set_pool(pool);
-        }
-        28 => world.release_spares(),
-        29 => {
-            // Nothing more, or a file or two.
-            let room = random.one_of(&[0, SIZES.tiny, SIZES.small, SIZES.main]);
-            world.fill_disk(room);
-        }
-        30 => {
-            world.open(log);
-            let class = random.one_of(&[WriteClass::Acknowledge, WriteClass::Coordination]);
-            let lens = lens(random);
-            world.append_as(class, log, &lens);
-        }
-        _ => {
-            world.idle();
-            world.work();
-            world.check_generations();
-        }
-    }
-}
-
-/// Settings of the pool: budgets for nothing, for a few files and for all, with and without files kept back.
-fn pool(random: &mut Random) -> PoolLimits {
-    let mut pool = super::world::options().limits.pool;
-    pool.budget_cap = Size(random.one_of(&[0, SIZES.main, 3 * SIZES.main, 1 << 30]));
-    pool.prepared = random.one_of(&[0, 1, 2]);
-    pool.kept_back = Size(random.one_of(&[0, 1, 3]) * SIZES.tiny);
-    pool
-}
-
 fn crash(random: &mut Random) -> Crash {
-    match random.below(8) {
+    match random.below(10) {
         0 | 1 => Crash::Death,
         2 => Crash::Evict,
         3 => Crash::All,
         4 => Crash::Nothing,
-        _ => Crash::Seed(random.below(1 << 20)),
+        5 | 6 => Crash::Seed(random.below(1 << 20)),
+        _ => Crash::Mixed(random.below(1 << 20)),
     }
 }
+
+/// Room for records that are large for what staging holds, and for a commit that takes a checkpoint along.
+const LARGE: ClassSizes = ClassSizes { tiny: 65536, small: 65536, main: 2 << 20 };
 
 /// A run of lives: all that a seed says, but for what is left out or replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,8 +70,26 @@ pub struct Met {
 }
 
 /// What a run is made of, beside its lives.
-fn begin(random: &mut Random, seed: u64) -> (World, u64) {
-    let mut world = World::new(seed, SIZES);
+fn begin(random: &mut Random, seed: u64) -> (World, Habits, u64) {
+    let kind = random.below(128);
+    let (mut world, habits, lives) = match kind {
+        0 => {
+            let world = World::new(seed, LARGE);
+            (world, Habits::of_large(random), 2 + random.below(3))
+        }
+        // It makes its data directory itself.
+        1..=3 => {
+            let mut world = World::bare(seed);
+            world.options.segment_size = 64 * 1024;
+            (world, Habits::of(random), 2 + random.below(3))
+        }
+        _ => {
+            let habits = Habits::of(random);
+            // Short lives are many, so that one meets what the last left, and the next what that made of it.
+            let lives = 3 + random.below(if habits.most < 10 { 12 } else { 6 });
+            (World::new(seed, SIZES), habits, lives)
+        }
+    };
     world.fs.set_profile(Profile {
         sectors: random.one_of(&[
             Sectors::Torn512,
@@ -196,38 +99,51 @@ fn begin(random: &mut Random, seed: u64) -> (World, u64) {
         ]),
         names: random.one_of(&[Names::Subset, Names::Subset, Names::Prefix]),
     });
+    world.fs.set_charges(acts::charges(random));
     if random.below(2) == 0 {
-        world.options.limits.pool = pool(random);
+        world.options.limits.pool = acts::pool(random);
     }
     if random.below(3) == 0 {
         world = world.with_last_generation(random.one_of(&[1, 3]));
     }
-    (world, 3 + random.below(8))
+    (world, habits, lives)
 }
 
 /// One life up to its crash; gives that.
-fn live(world: &mut World, run: &Run, number: u64, note: &mut Note<'_>) -> Crash {
+fn live(world: &mut World, habits: &Habits, run: &Run, number: u64, note: &mut Note<'_>) -> Crash {
     let mut random = Random::of(&[run.seed, number]);
-    world.faulty = false;
-    let doomed = random.below(4) != 0;
-    let within = random.one_of(&[40, 200, 800]);
+    (world.faulty, world.broken) = (false, false);
+    let actions = random.below(habits.most + 1);
+    let (doomed, closes) = (random.below(6) != 0, random.below(2) == 0);
+    // In the action with this number, or, by the one behind the last, while it recovers; and some calls later.
+    let at = random.below(actions + 1);
+    let within = random.one_of(if at == actions { &[40, 160] } else { &[6, 15, 50] });
     let (op, bytes) = (random.below(within), random.one_of(&[0, 0, 512, 1000, 2600]));
-    let (actions, closes) = (random.below(30), random.below(2) == 0);
     let crash = crash(&mut random);
     let doomed_here = doomed && !run.undoomed.contains(&number);
-    world.dies_at(doomed_here.then(|| Point { op: world.fs.ops() + op, bytes }));
+    let dies = |world: &World| world.dies_at(Some(Point { op: world.fs.ops() + op, bytes }));
+    world.dies_at(None);
+    if habits.breaks_early && random.below(3) == 0 {
+        habits.break_something(world, &mut random);
+    }
+    if doomed_here && at == actions {
+        dies(world);
+    }
+    note.met.actions.insert(number, actions);
     // Recovery needs no space; what comes after it may.
     world.recover();
     world.faulty |= world.full();
-    note.met.actions.insert(number, actions);
     let mut staged = Vec::new();
     for action in 0..actions {
         if world.dead() {
             break;
         }
+        if doomed_here && at == action {
+            dies(world);
+        }
         if !run.without_actions.contains(&(number, action)) {
             let mut random = Random::of(&[run.seed, number, action]);
-            act(world, &mut random, &mut staged);
+            habits.act(world, &mut random, &mut staged);
             random.0.hash(&mut note.choices);
         }
     }
@@ -272,7 +188,7 @@ struct Note<'a> {
 
 /// Runs the lives; panics where an invariant does not hold. `hashes` asks for [`Met::choices`], which takes time.
 pub fn run(run: &Run, hashes: bool, met: &mut Met) {
-    let (mut world, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
+    let (mut world, habits, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
     let mut note = Note { met, hashes, choices: DefaultHasher::new() };
     if hashes {
         world.fs.record(true);
@@ -281,12 +197,12 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
     for number in (0..run.lives.unwrap_or(lives)).filter(|at| !run.without_lives.contains(at)) {
         say(format_args!("life {number}:"));
         note.met.lives += 1;
-        let crash = live(&mut world, run, number, &mut note);
+        let crash = live(&mut world, &habits, run, number, &mut note);
         strike(&mut world, &crash, &mut note);
         note.met.checks += std::mem::take(&mut world.checks);
     }
     say(format_args!("nothing is broken any more:"));
-    world.faulty = false;
+    (world.faulty, world.broken) = (false, false);
     world.dies_at(None);
     world.recover();
     world.mend();
@@ -297,6 +213,7 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
     world.recover();
     world.check_budget();
     world.came_to_an_end();
+    rot::is_noticed(&mut world, &mut Random::of(&[run.seed, u64::MAX]));
     note.met.checks += world.checks;
     note.met.calm = true;
     if hashes {
@@ -309,11 +226,11 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
 
 /// The crash that ends life `last`, and the machine just before it; none if that life is left out.
 pub fn before_crash(run: &Run, last: u64) -> Option<(Crash, SimFileSystem)> {
-    let (mut world, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
+    let (mut world, habits, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
     let mut met = Met::default();
     let mut note = Note { met: &mut met, hashes: false, choices: DefaultHasher::new() };
     for number in (0..run.lives.unwrap_or(lives)).filter(|at| !run.without_lives.contains(at)) {
-        let crash = live(&mut world, run, number, &mut note);
+        let crash = live(&mut world, &habits, run, number, &mut note);
         if number == last {
             return Some((crash, world.fs.fork()));
         }

@@ -1,6 +1,7 @@
 //! Crashes at every operation of the simulated file system, and checks of what is left against an oracle.
 //!
 //! What must hold is said by panics: [`caught`] turns one into a violation, and [`case`] into a file that replays it.
+pub mod acts;
 pub mod aloud;
 pub mod case;
 pub mod caught;
@@ -13,8 +14,10 @@ pub mod lives;
 pub mod oracle;
 pub mod planted;
 pub mod pool;
+pub mod pressure;
 pub mod random;
 pub mod reuse;
+pub mod rot;
 pub mod rules;
 pub mod scripts;
 pub mod shrink;

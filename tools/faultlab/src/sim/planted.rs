@@ -6,7 +6,7 @@ use super::caught::{caught, first_line};
 use super::checks;
 use super::explore::{Effort, explore};
 use super::lives::{self, Met, Run};
-use super::{plan, reuse, rules};
+use super::{plan, pressure, reuse, rules};
 use plimsoll::planted::{self, Fault};
 
 /// Whether this build can switch a fault on.
@@ -248,4 +248,16 @@ planted! {
     planted_spares_not_stamped_at_start_is_caught_by_its_own_case: SparesNotStampedAtStart,
         By::Check("spare_with_records", reuse::records_of_its_own_generation);
     planted_unfinished_not_removed_is_caught: UnfinishedNotRemoved, By::Plan("pool_made_ahead");
+    planted_free_space_from_roots_share_is_caught: FreeSpaceFromRootsShare,
+        By::Check("roots_share", pressure::the_share_of_root_is_not_free);
+    planted_released_counted_twice_is_caught: ReleasedCountedTwice,
+        By::Check("released_once", pressure::released_bytes_count_once);
+    planted_old_sample_taken_for_good_is_caught: OldSampleTakenForGood,
+        By::Check("old_sample", pressure::an_old_sample_counts_as_soft);
+    planted_level_not_rechecked_at_debit_is_caught: LevelNotRecheckedAtDebit,
+        By::Check("level_at_debit", pressure::a_debit_raises_the_level);
+    planted_clear_line_same_as_set_line_is_caught: ClearLineSameAsSetLine,
+        By::Check("case_A13", pressure::case_a13_a_level_does_not_flap);
+    planted_memory_counts_page_cache_is_caught: MemoryCountsPageCache,
+        By::Check("case_E4", pressure::case_e4_the_page_cache_is_not_used);
 }

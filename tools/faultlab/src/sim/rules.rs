@@ -4,7 +4,7 @@ use super::constructed::segment;
 use super::crash::Crash;
 use super::pool::{full_disk, reusing, three_files};
 use super::scripts::{empty, failed_sync};
-use super::world::SIZES;
+use super::world::{SIZES, World};
 use plimsoll::WriteClass;
 use plimsoll::fs::sim::{Charges, Fault, OpKind, Reached, What};
 
@@ -122,6 +122,30 @@ pub fn a_file_has_its_space_before_a_record_is_staged() {
     world.must_append("a", &[512]);
 }
 
+/// A full disk stops no start, though a deletion was cut off and some file systems need room for the name that its
+/// directory gets next. It is emptied once there is room.
+pub fn a_start_with_a_deletion_that_was_cut_off() {
+    let mut world = three_files();
+    world.fs.set_charges(Charges { rename: 1, ..Charges::default() });
+    world.start();
+    world.open("a");
+    world.inject(Fault::nth(OpKind::Rename, 1, What::Errno(libc::EIO)).on("trash/"));
+    world.delete("a");
+    let mut world = world.fork();
+    let in_trash = |world: &World| {
+        world.fs.files().iter().filter(|path| path.starts_with("/data/trash")).count()
+    };
+    assert_eq!(in_trash(&world), 3);
+    world.fs.set_capacity(Some(world.fs.used()));
+    world.faulty = false;
+    world.start();
+    assert!(world.is_up());
+    world.fs.set_capacity(None);
+    world.start();
+    world.work();
+    assert_eq!(in_trash(&world), 0);
+}
+
 /// Spares that cannot get their name: the worker gives up for a while, and does not make and delete files for ever.
 pub fn a_spare_that_cannot_be_named() {
     let mut world = empty().with_pool(super::world::options());
@@ -191,6 +215,11 @@ fn a_publish_does_not_wait_for_a_spare_that_cannot_be_named() {
 #[test]
 fn on_a_full_disk_a_log_heals_into_a_file_that_is_kept_back() {
     healing_into_a_file_that_is_kept_back();
+}
+
+#[test]
+fn i9_a_full_disk_stops_no_start_with_a_deletion_that_was_cut_off() {
+    a_start_with_a_deletion_that_was_cut_off();
 }
 
 #[test]

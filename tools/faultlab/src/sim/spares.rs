@@ -142,6 +142,13 @@ impl World {
         assert_eq!(pool.kept_back_missing, 0, "{pool:?}");
     }
 
+    /// After a publish on a full disk: it took nothing of what is kept back. (That it took no room either that what is
+    /// missing needs is a script's to say: a node knows of its disk what it saw a while ago.)
+    pub fn check_kept_back(&self, before: &PoolStats) {
+        let (had, has) = (before.kept_back_missing, self.pool().kept_back_missing);
+        assert!(has <= had, "I9: a publish took what is kept back: {had} missing, then {has}");
+    }
+
     /// The segment files among the spares.
     pub fn spare_files(&self) -> Vec<PathBuf> {
         let spares = format!("{DATA}/spares");
@@ -162,6 +169,12 @@ impl World {
             return 0;
         }
         for path in &files {
+            let failed = self.fs.has_failed(path).unwrap();
+            assert!(
+                self.reopened || !failed,
+                "{} can be taken, and a sync of it has failed",
+                path.display()
+            );
             for bytes in [self.fs.durable(path).unwrap(), self.fs.cached(path).unwrap()] {
                 let header = Header::parse(&bytes).unwrap_or_else(|error| {
                     panic!("I7: {} can be taken: {error}", path.display());

@@ -47,6 +47,12 @@ pub struct World {
     pub oracle: Oracle,
     /// Errors are expected, as something is being broken.
     pub faulty: bool,
+    /// Calls were made to fail in this life, so it is more than a full disk.
+    pub broken: bool,
+    /// A commit has failed in this life, so a log may heal, which may take what is kept back.
+    heals: bool,
+    /// A log that had stopped was opened again in this life, so that recovery wrote and synced anew a file that had failed.
+    pub reopened: bool,
     /// Of the nodes that are started.
     pub options: NodeOptions,
     /// The last generation of a file, where it is not the format's.
@@ -99,6 +105,9 @@ impl World {
             pressure: false,
             oracle,
             faulty: false,
+            broken: false,
+            heals: false,
+            reopened: false,
             options: only_reuse(),
             last: None,
             pooled: false,
@@ -118,6 +127,7 @@ impl World {
     pub fn on(&self, fs: SimFileSystem) -> Self {
         Self {
             faulty: self.faulty,
+            broken: self.broken,
             options: self.options.clone(),
             last: self.last,
             pooled: self.pooled,
@@ -188,6 +198,7 @@ impl World {
         }
         self.say(format_args!("start"));
         self.oracle.begin_life();
+        (self.heals, self.reopened) = (false, false);
         let builder = Node::builder(DATA)
             .options(self.options.clone())
             .file_system(Arc::new(self.fs.process()))
@@ -226,6 +237,7 @@ impl World {
         if !self.up() {
             return;
         }
+        self.reopened |= self.logs.get(log).is_some_and(|log| log.stopped().is_some());
         self.oracle.opening(log);
         match self.node().open_log(&name(log), options) {
             Ok(open) => {
@@ -276,7 +288,7 @@ impl World {
     /// Breaks something. From here on errors are expected.
     pub fn inject(&mut self, fault: Fault) {
         self.say(format_args!("{fault:?}"));
-        self.faulty = true;
+        (self.faulty, self.broken) = (true, true);
         self.fs.inject(fault);
     }
 
@@ -325,13 +337,19 @@ impl World {
                 return None;
             }
         };
-        match self.log(log).append(permit, &new) {
+        let watched = class == WriteClass::Publish && self.is_only_full();
+        let before = watched.then(|| self.pool());
+        let staged = match self.log(log).append(permit, &new) {
             Ok(ticket) => Some(Staged { batch, ticket }),
             Err(error) => {
                 self.refused(batch, &error);
                 None
             }
+        };
+        if let Some(before) = before.filter(|_| !self.dead()) {
+            self.check_kept_back(&before);
         }
+        staged
     }
 
     fn refused(&mut self, batch: usize, error: &AppendError) {
@@ -347,6 +365,11 @@ impl World {
         }
     }
 
+    /// Whether nothing is wrong but that the disk is full.
+    fn is_only_full(&self) -> bool {
+        self.faulty && !self.broken && !self.heals && self.full()
+    }
+
     /// Waits for a staged batch. Says whether it was confirmed.
     pub fn settle(&mut self, staged: Staged) -> bool {
         let Staged { batch, ticket } = staged;
@@ -359,6 +382,7 @@ impl World {
             }
             Err(error) => {
                 self.say(format_args!("not confirmed {batch}: {error}"));
+                self.heals = true;
                 let stopped = matches!(error.reason, CommitFailure::Stopped(Stopped::Deleted));
                 if !stopped {
                     self.expect_error("a commit fails", &error);
@@ -375,9 +399,17 @@ impl World {
         }
         self.say(format_args!("truncate {log} before {before}"));
         self.oracle.truncating(log, before);
+        let stopped = self.log(log).stopped().is_some();
         match self.log(log).truncate_before(Offset(before)) {
             Ok(done) => self.oracle.truncated(log, done.head.0),
-            Err(error) => self.expect_error("a truncation fails", &error),
+            Err(error) => {
+                self.expect_error("a truncation fails", &error);
+                // What frees space needs none.
+                assert!(
+                    self.dead() || self.broken || stopped,
+                    "I9: the disk is full, and a truncation fails: {error}"
+                );
+            }
         }
     }
 
@@ -498,8 +530,8 @@ impl World {
             }
             self.read(log);
         }
-        // What could not be made durable is not tidied up either.
-        if !self.dead() && self.logs.values().all(|log| log.stopped().is_none()) {
+        // What could not be made durable is not tidied up either, nor is what could not be removed.
+        if !self.dead() && !self.broken && self.logs.values().all(|log| log.stopped().is_none()) {
             self.checks += 1;
             self.check_files();
         }
@@ -520,8 +552,13 @@ impl World {
         let found: Vec<String> =
             self.fs.files().iter().map(|path| path.display().to_string()).collect();
         let spares = format!("{DATA}/spares/");
-        let (spares, found): (Vec<String>, Vec<String>) =
+        let (spares, mut found): (Vec<String>, Vec<String>) =
             found.into_iter().partition(|path| path.starts_with(&spares));
+        if self.full() {
+            // What a full disk lets nobody rename is emptied later.
+            let trash = format!("{DATA}/trash/");
+            found.retain(|path| !path.starts_with(&trash));
+        }
         assert_eq!(found, expected, "I6: files on disk, and those that belong to something");
         let held: u64 = self.node().stats().pools.iter().map(in_pool).sum();
         assert_eq!(spares.len() as u64, held, "I6: {spares:?}, and what the pool knows of");

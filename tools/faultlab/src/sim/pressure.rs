@@ -1,0 +1,115 @@
+//! Checks of the levels: of one device, and of memory.
+
+use plimsoll::clock::{Clock, ManualClock};
+use plimsoll::fs::FileSystem;
+use plimsoll::fs::sim::SimFileSystem;
+use plimsoll::pressure::{DiskMonitor, MemorySource, STALE, SystemMemory};
+use plimsoll::{Level, Limits};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+struct Device {
+    fs: SimFileSystem,
+    clock: Arc<ManualClock>,
+    monitor: DiskMonitor,
+}
+
+/// A device of 64 MiB, so hard at 12.8 MiB, and a first sample that leaves so much free.
+fn device(free: u64) -> Device {
+    let fs = SimFileSystem::new(1);
+    fs.prepare_dir("/data").unwrap();
+    fs.set_capacity(Some(64 * MIB));
+    let clock = Arc::new(ManualClock::new(0));
+    let limits = Limits::default();
+    let (dir, shared) = (Path::new("/data"), Arc::new(fs.clone()));
+    let monitor = DiskMonitor::new(shared, dir, 1, clock.clone(), MIB, &limits);
+    let device = Device { fs, clock, monitor };
+    device.sample(free);
+    device
+}
+
+impl Device {
+    /// A second later, when others have left so much free.
+    fn sample(&self, free: u64) -> Level {
+        self.clock.advance(Duration::from_secs(1));
+        let space = self.fs.space(Path::new("/data")).unwrap();
+        self.fs.set_space(Some(plimsoll::fs::Space { available: free, ..space }));
+        let level = self.monitor.sample(0);
+        self.fs.set_space(None);
+        level
+    }
+
+    fn level(&self) -> Level {
+        self.monitor.gauge(self.clock.elapsed()).level
+    }
+
+    fn free(&self) -> u64 {
+        self.monitor.reading(self.clock.elapsed()).free
+    }
+}
+
+/// A4: what only root may use is not free.
+pub fn the_share_of_root_is_not_free() {
+    let device = device(60 * MIB);
+    device.fs.set_root_share(60 * MIB);
+    device.monitor.sample(0);
+    assert!(device.free() <= 4 * MIB, "{} bytes free, 4 MiB are not root's", device.free());
+}
+
+/// Released bytes are free once: by themselves until a sample shows them, and then in it.
+pub fn released_bytes_count_once() {
+    let device = device(20 * MIB);
+    device.monitor.released(10 * MIB);
+    assert_eq!(device.free(), 30 * MIB);
+    device.sample(30 * MIB);
+    assert_eq!(device.free(), 30 * MIB, "counted in the sample and beside it");
+}
+
+/// A sample says nothing about five seconds later.
+pub fn an_old_sample_counts_as_soft() {
+    let device = device(60 * MIB);
+    assert_eq!(device.level(), Level::Ok);
+    device.clock.advance(STALE + Duration::from_secs(1));
+    assert_eq!(device.level(), Level::Soft);
+}
+
+/// An allocation counts when it is made, and not with the next sample.
+pub fn a_debit_raises_the_level() {
+    let device = device(30 * MIB);
+    device.monitor.allocate(Level::Ok, 20 * MIB).unwrap();
+    assert_eq!(device.level(), Level::Hard);
+}
+
+/// A13: free space that goes up and down about a line changes the level once.
+pub fn case_a13_a_level_does_not_flap() {
+    let device = device(60 * MIB);
+    let hard = device.monitor.reading(Duration::ZERO).thresholds.hard;
+    let _ = device.monitor.changes();
+    for probe in 0..100 {
+        device.sample(if probe % 2 == 0 { hard - MIB / 10 } else { hard + MIB / 10 });
+    }
+    let changes = device.monitor.changes().len();
+    assert_eq!(changes, 1, "{changes} changes of the level");
+}
+
+/// E4: the page cache is not used memory.
+pub fn case_e4_the_page_cache_is_not_used() {
+    let fs = SimFileSystem::new(1);
+    for (path, text) in [
+        ("/proc/meminfo", "MemTotal: 16777216 kB\n"),
+        ("/proc/self/status", "RssAnon: 1024 kB\nRssShmem: 0 kB\n"),
+        ("/proc/self/cgroup", "0::/a\n"),
+        ("/proc/self/mountinfo", "30 27 0:26 / /cg rw - cgroup2 cgroup2 rw\n"),
+        ("/cg/a/memory.max", "268435456\n"),
+        ("/cg/a/memory.current", "262144000\n"),
+        ("/cg/a/memory.stat", "anon 10485760\nfile 251658240\nkernel 1048576\n"),
+    ] {
+        fs.prepare_dir(Path::new(path).parent().unwrap()).unwrap();
+        fs.create(Path::new(path)).unwrap().write_at(0, text.as_bytes()).unwrap();
+    }
+    let sample = SystemMemory::new(Path::new("/"), Arc::new(fs)).read().unwrap();
+    assert_eq!(sample.group.map(|group| group.used), Some(11 * MIB));
+}
