@@ -62,6 +62,8 @@ pub enum Fault {
     ReleasedCountedTwice,
     OldSampleTakenForGood,
     LevelNotRecheckedAtDebit,
+    AllocatedUnchecked,
+    AllocatedWithoutAsking,
     ClearLineSameAsSetLine,
     MemoryCountsPageCache,
 }
@@ -122,6 +124,8 @@ impl Fault {
         Self::ReleasedCountedTwice,
         Self::OldSampleTakenForGood,
         Self::LevelNotRecheckedAtDebit,
+        Self::AllocatedUnchecked,
+        Self::AllocatedWithoutAsking,
         Self::ClearLineSameAsSetLine,
         Self::MemoryCountsPageCache,
     ];

@@ -319,7 +319,7 @@ impl Log {
     }
 
     /// Frees the segments that hold only records before `offset`. Needs no append and no new file. The last segment
-    /// always stays. A file that a reader is in is freed when the reader has left it.
+    /// always stays. The space of a file that a reader is in comes back when the reader has left it.
     ///
     /// # Errors
     /// [`TruncateError`].

@@ -133,6 +133,7 @@ impl State {
             lock: None,
             segments,
             retired: std::collections::VecDeque::new(),
+            pinned: Vec::new(),
             truncated: Offset::ZERO,
             next,
             durable: next,

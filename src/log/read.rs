@@ -3,7 +3,7 @@
 use super::index::{Index, Place};
 use super::state::{Segment, State, Status};
 use super::{Record, Shared};
-use crate::error::{Damage, DiskContext, ReadError, Stopped};
+use crate::error::{Damage, DiskContext, DiskError, ReadError, Stopped};
 use crate::format::RECORDS_POSITION;
 use crate::fs::File;
 use crate::segment::{Access, Step, Walker};
@@ -25,7 +25,8 @@ struct Range {
 
 /// Reads a log's durable records in order. Holds one descriptor and one buffer.
 ///
-/// A segment that a reader is in is not given up before the reader leaves it.
+/// A segment that a reader is in can be read to its end, also when it is truncated meanwhile: its space comes back when the
+/// reader has left it, see [`NodeStats::pinned_bytes`](crate::NodeStats::pinned_bytes).
 #[derive(Debug)]
 pub struct Reader {
     log: Arc<Shared>,
@@ -87,8 +88,17 @@ impl Shared {
         (position, next): (u64, Offset),
         end: u64,
     ) -> Result<Walker<Arc<dyn File>>, ReadError> {
-        let file = self.files.get(segment.id, &segment.path, Access::Read);
-        let file = file.disk("open", &segment.path)?;
+        let file = match self.files.get(segment.id, &segment.path, Access::Read) {
+            Ok(file) => file,
+            Err(error) => {
+                let head = self.lock().head();
+                // Truncated, and given up before it was opened.
+                if error.kind() == std::io::ErrorKind::NotFound && segment.base < head {
+                    return Err(ReadError::Gone { wanted: next, next: head });
+                }
+                return Err(DiskError::new("open", &segment.path, error).into());
+            }
+        };
         let header = segment.header();
         Ok(Walker::new(file, segment.log, &header, segment.base, (position, next), end))
     }

@@ -11,11 +11,11 @@ use crate::types::{Generation, LogId, Offset, SizeClass, WriteClass};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-/// One segment file of the log. Whoever reads it holds the `Arc`, and while someone does it is not given up.
+/// One segment file of the log. Whoever reads it holds the `Arc`, and while someone does the file does not serve again.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) id: FileId,
@@ -190,6 +190,8 @@ pub(crate) struct State {
     pub(crate) segments: VecDeque<Arc<Segment>>,
     /// Truncated, oldest first, still to be given up.
     pub(crate) retired: VecDeque<Arc<Segment>>,
+    /// Given up under their readers: for as long as those live they take space.
+    pub(crate) pinned: Vec<Weak<Segment>>,
     /// Up to here its owner has truncated it, in this life.
     pub(crate) truncated: Offset,
     /// The offset of the next record that is staged.

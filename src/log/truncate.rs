@@ -6,9 +6,16 @@ use crate::error::{DiskContext, DiskError, Stopped, TruncateError};
 use crate::planted::{self, Fault};
 use crate::segment::{GivenUp, Reuse};
 use crate::types::Offset;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 impl Shared {
+    /// Bytes of truncated files that take space all the same, as readers have them open.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        let state = self.lock();
+        let pinned = state.pinned.iter().filter_map(Weak::upgrade).map(|segment| segment.capacity);
+        pinned.chain(state.retired.iter().map(|segment| segment.capacity)).sum()
+    }
+
     pub(super) fn truncate_before(&self, offset: Offset) -> Result<Truncated, TruncateError> {
         let (segments_freed, bytes_freed, head) = {
             let mut state = self.lock();
@@ -37,7 +44,12 @@ impl Shared {
         Ok(Truncated { head, segments_freed, bytes_freed })
     }
 
-    /// Gives up what was truncated and that no reader has open any more. The worker calls it again for the rest.
+    /// Gives up what was truncated, oldest first. The last one of it waits for the readers that have it open, to serve
+    /// again; the worker calls this again for it.
+    ///
+    /// One that newer ones wait behind is deleted under its readers, who read on in what they have open: it cannot stay, or
+    /// a restart would find a hole behind it, and if the newer ones stayed too, a reader that stands still would keep all
+    /// that is truncated from then on.
     pub(crate) fn give_up_retired(&self) -> Result<(), DiskError> {
         let _one_at_a_time = self.truncating.lock().unwrap_or_else(PoisonError::into_inner);
         // Held on while files are removed; without it the directory may be another's, and the names another log's.
@@ -46,20 +58,24 @@ impl Shared {
             return self.give_up_backwards();
         }
         loop {
-            let oldest = {
+            let (segment, read) = {
                 let mut state = self.lock();
-                // Behind one that a reader still has open the newer ones wait: else a restart would find a hole.
-                let free =
-                    state.retired.front().is_some_and(|oldest| Arc::strong_count(oldest) == 1);
-                if !free {
+                let Some(oldest) = state.retired.pop_front() else { return Ok(()) };
+                let read = Arc::strong_count(&oldest) > 1;
+                if read && state.retired.is_empty() {
+                    state.retired.push_front(oldest);
                     return Ok(());
                 }
-                state.retired.pop_front()
+                (oldest, read)
             };
-            let Some(segment) = oldest else { return Ok(()) };
-            if let Err(error) = self.give_up(&segment) {
+            if let Err(error) = self.give_up(&segment, read) {
                 self.lock().retired.push_front(segment);
                 return Err(error);
+            }
+            if read {
+                let mut state = self.lock();
+                state.pinned.retain(|pinned| pinned.strong_count() > 0);
+                state.pinned.push(Arc::downgrade(&segment));
             }
         }
     }
@@ -67,8 +83,10 @@ impl Shared {
     /// Takes a file out of the log for good. A power cut may keep any of the removals that are not yet durable, and a newer
     /// file gone while an older one stays is a log with a hole: so one is durable before the next begins. For a file that
     /// serves again that takes the syncs of both its directories, and only then may the pool write to it [R].
-    fn give_up(&self, segment: &Segment) -> Result<(), DiskError> {
-        let mut gone = self.take_out(segment)?;
+    fn give_up(&self, segment: &Segment, read: bool) -> Result<(), DiskError> {
+        let mut gone = self.take_out(segment, read)?;
+        // A reader that came late may have had it opened again; nobody else can.
+        self.files.forget(segment.id);
         if planted::is(Fault::StampedBeforeNamesAreSynced) {
             gone.take().into_iter().for_each(|gone| self.source.given_up(gone));
         }
@@ -94,9 +112,9 @@ impl Shared {
     }
 
     /// `None`: it was not there any more, as an earlier try got as far as this before a sync failed.
-    fn take_out(&self, segment: &Segment) -> Result<Option<GivenUp>, DiskError> {
+    fn take_out(&self, segment: &Segment, read: bool) -> Result<Option<GivenUp>, DiskError> {
         let failed = segment.is_failed() && !planted::is(Fault::FailedFileReused);
-        let reuse = if failed { Reuse::Never } else { Reuse::Allowed };
+        let reuse = if failed || read { Reuse::Never } else { Reuse::Allowed };
         match self.source.give_up(&segment.path, reuse) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             other => other.disk("give up", &segment.path).map(Some),
@@ -105,7 +123,8 @@ impl Shared {
 
     fn give_up_backwards(&self) -> Result<(), DiskError> {
         let retired = std::mem::take(&mut self.lock().retired);
-        let gone: Result<Vec<_>, _> = retired.iter().rev().map(|one| self.take_out(one)).collect();
+        let gone: Result<Vec<_>, _> =
+            retired.iter().rev().map(|one| self.take_out(one, false)).collect();
         for dir in [self.source.spares_dir(), &self.dir] {
             self.fs.sync_dir(dir).disk("sync", dir)?;
         }

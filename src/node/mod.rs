@@ -378,6 +378,7 @@ impl Node {
             pools: self.inner.pool.stats(),
             admission: self.inner.watch.admission.stats(),
             reserved_bytes: logs.iter().map(|log| log.shared().reserved_bytes()).sum(),
+            pinned_bytes: logs.iter().map(|log| log.shared().pinned_bytes()).sum(),
             open_files: self.open_files(),
         }
     }

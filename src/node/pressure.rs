@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::fs::{FileSystem, is_no_space};
 use crate::limits::Limits;
 use crate::permit::{LimitReason, Limited};
+use crate::planted::{self, Fault};
 use crate::pool::{Freed, Ledger, SparePool};
 use crate::pressure::{DiskMonitor, DiskReading, MemoryMonitor, MemoryReading};
 use crate::types::{Level, WriteClass};
@@ -370,7 +371,11 @@ impl Watch {
 impl Ledger for Watch {
     fn begin(&self, device: u64, class: WriteClass, bytes: u64) -> Result<(), Limited> {
         let Some(disk) = self.disk(device) else { return Ok(()) };
-        let refused_from = class.refused_from().filter(|_| self.has_effect());
+        if planted::is(Fault::AllocatedWithoutAsking) {
+            return Ok(());
+        }
+        let checked = self.has_effect() && !planted::is(Fault::AllocatedUnchecked);
+        let refused_from = class.refused_from().filter(|_| checked);
         let keep_above = refused_from.unwrap_or(Level::Ok);
         let allowed = disk.monitor.allocate(keep_above, bytes);
         self.notice(&disk);

@@ -13,6 +13,8 @@ pub struct NodeStats {
     pub admission: AdmissionStats,
     /// Bytes of files that logs have taken and not begun yet; they are in no pool and no budget.
     pub reserved_bytes: u64,
+    /// Bytes of truncated files that take space all the same, as readers have them open: at most the file that each is in.
+    pub pinned_bytes: u64,
     /// Descriptors held open for segment files.
     pub open_files: usize,
 }

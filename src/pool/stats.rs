@@ -71,7 +71,8 @@ pub struct PoolStats {
     pub deleted_released: u64,
     /// Files deleted because they were used as often as the format can tell apart.
     pub deleted_last_generation: u64,
-    /// Files deleted because a write or sync of them had failed, or their header was not valid.
+    /// Files deleted because a write or sync of them had failed, their header was not valid, or a reader still had them
+    /// open.
     pub deleted_unfit: u64,
     /// Files deleted because they could not be renamed: no space for the name, or another mount.
     pub deleted_not_renamed: u64,

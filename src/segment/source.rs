@@ -66,7 +66,7 @@ impl From<TakeError> for io::Error {
 pub enum Reuse {
     /// It may serve again, with the next generation.
     Allowed,
-    /// A write or a sync of it failed, or its header cannot be read: it must be deleted.
+    /// A write or a sync of it failed, its header cannot be read, or a reader still has it open: it must be deleted.
     Never,
 }
 
@@ -107,7 +107,8 @@ pub trait SegmentSource: Debug + Send + Sync {
     fn cannot_rename_into(&self, dir: &Path);
 
     /// Takes a file out of a log's directory: after this its old name is gone there. The caller syncs the directory of
-    /// spares and that one, and then calls [`SegmentSource::given_up`]. No reader has the file open any more.
+    /// spares and that one, and then calls [`SegmentSource::given_up`]. Unless with [`Reuse::Never`], no reader has the
+    /// file open any more.
     ///
     /// # Errors
     /// Of the removal; then the file may still have its name.
