@@ -181,7 +181,7 @@ fn case_A10_a_refusal_for_want_of_inodes_says_so() {
         std::fs::remove_file(files.join(last.to_string())).unwrap();
     }
     let told = feed("append {} orders --timeout 0s --json", &data, b"0\n").exits(75);
-    told.says(&["ERR_LIMITED", "few inodes are free", "however many bytes are"]);
+    let told = told.says(&["ERR_LIMITED", "few inodes are free", "however many bytes are"]);
     // And the lines are those of inodes, 20 or 4 of 400.
     let said = told.stderr.contains("hard begins at 20 inodes and ends above 24 inodes")
         || told.stderr.contains("reserve begins at 4 inodes and ends above 8 inodes");
