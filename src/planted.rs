@@ -66,6 +66,9 @@ pub enum Fault {
     AllocatedWithoutAsking,
     ClearLineSameAsSetLine,
     MemoryCountsPageCache,
+    DeviceCountedTwice,
+    AcknowledgeRefused,
+    SparesKeptWhenShort,
 }
 
 impl Fault {
@@ -128,6 +131,9 @@ impl Fault {
         Self::AllocatedWithoutAsking,
         Self::ClearLineSameAsSetLine,
         Self::MemoryCountsPageCache,
+        Self::DeviceCountedTwice,
+        Self::AcknowledgeRefused,
+        Self::SparesKeptWhenShort,
     ];
 }
 

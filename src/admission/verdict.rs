@@ -1,6 +1,7 @@
 //! What a class of write gets at a level of pressure: a pure table.
 
 use crate::permit::LimitReason;
+use crate::planted::{self, Fault};
 use crate::pressure::Gauge;
 use crate::types::{Level, WriteClass};
 use std::time::Duration;
@@ -25,7 +26,8 @@ pub(super) fn verdict(
     if worse == Level::Ok {
         return Verdict::Admit;
     }
-    let Some(refused_from) = class.refused_from() else { return Verdict::Admit };
+    let everything = planted::is(Fault::AcknowledgeRefused).then_some(Level::Hard);
+    let Some(refused_from) = class.refused_from().or(everything) else { return Verdict::Admit };
     if worse >= refused_from {
         let disk_first = disk.level >= memory.level;
         return Verdict::Refuse(if disk_first { LimitReason::Disk } else { LimitReason::Memory });

@@ -181,7 +181,7 @@ impl Watch {
     /// If the directory cannot be looked at; that its space cannot be told is none.
     pub(super) fn watch(&self, dir: &Path, main_file: u64) -> io::Result<Arc<Disk>> {
         let device = self.fs.metadata(dir)?.device;
-        if let Some(known) = self.disk(device) {
+        if let Some(known) = self.disk(device).filter(|_| !planted::is(Fault::DeviceCountedTwice)) {
             return Ok(known);
         }
         let (fs, clock) = (Arc::clone(&self.fs), Arc::clone(&self.clock));
@@ -197,7 +197,8 @@ impl Watch {
         self.sample(&disk);
         let mut disks = self.disks.write().unwrap_or_else(PoisonError::into_inner);
         // Somebody else may have met it meanwhile.
-        if let Some(known) = disks.iter().find(|known| known.monitor.device() == device) {
+        let known = disks.iter().find(|known| known.monitor.device() == device);
+        if let Some(known) = known.filter(|_| !planted::is(Fault::DeviceCountedTwice)) {
             return Ok(Arc::clone(known));
         }
         disks.push(Arc::clone(&disk));
@@ -399,7 +400,8 @@ impl Ledger for Watch {
 
     fn is_short(&self, device: u64) -> bool {
         let gauge = self.disk(device).map(|disk| disk.monitor.gauge(self.clock.elapsed()));
-        gauge.is_some_and(|gauge| gauge.level >= Level::Soft && self.has_effect())
+        let short = gauge.is_some_and(|gauge| gauge.level >= Level::Soft && self.has_effect());
+        short && !planted::is(Fault::SparesKeptWhenShort)
     }
 
     fn freed(&self, device: u64, bytes: u64, what: Freed) {

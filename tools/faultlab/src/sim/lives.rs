@@ -9,6 +9,7 @@ use super::crash::{Crash, Point};
 use super::faults::goes_on;
 use super::random::Random;
 use super::rot;
+use super::weather;
 use super::world::{SIZES, World};
 use plimsoll::format::layout::ClassSizes;
 use plimsoll::fs::sim::{Names, Profile, Sectors, SimFileSystem};
@@ -69,6 +70,9 @@ pub struct Met {
     pub actions: BTreeMap<u64, u64>,
 }
 
+/// Marks what is drawn for [`weather`].
+const WEATHER: u64 = 0x77_65_61;
+
 /// What a run is made of, beside its lives.
 fn begin(random: &mut Random, seed: u64) -> (World, Habits, u64) {
     let kind = random.below(128);
@@ -100,6 +104,8 @@ fn begin(random: &mut Random, seed: u64) -> (World, Habits, u64) {
         names: random.one_of(&[Names::Subset, Names::Subset, Names::Prefix]),
     });
     world.fs.set_charges(acts::charges(random));
+    // Drawn apart, so that a seed's lives are else the same.
+    world.pressure = Random::of(&[seed, WEATHER]).below(4) == 0;
     if random.below(2) == 0 {
         world.options.limits.pool = acts::pool(random);
     }
@@ -145,6 +151,11 @@ fn live(world: &mut World, habits: &Habits, run: &Run, number: u64, note: &mut N
             let mut random = Random::of(&[run.seed, number, action]);
             habits.act(world, &mut random, &mut staged);
             random.0.hash(&mut note.choices);
+            let mut weather = Random::of(&[run.seed, number, action, WEATHER]);
+            if world.pressure && !world.dead() && weather.below(2) == 0 {
+                weather::change(world, &mut weather);
+                weather.0.hash(&mut note.choices);
+            }
         }
     }
     if !doomed && closes {
@@ -206,6 +217,7 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
     world.dies_at(None);
     world.recover();
     world.mend();
+    weather::clears(&mut world);
     goes_on(&mut world);
     world.work();
     world.check_generations();

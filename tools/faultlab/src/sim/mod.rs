@@ -23,6 +23,7 @@ pub mod scripts;
 pub mod shown;
 pub mod shrink;
 pub mod spares;
+pub mod weather;
 pub mod world;
 
 use explore::Plan;

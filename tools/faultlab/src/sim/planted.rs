@@ -258,6 +258,18 @@ planted! {
         By::Check("level_at_debit", pressure::a_debit_raises_the_level);
     planted_clear_line_same_as_set_line_is_caught: ClearLineSameAsSetLine,
         By::Check("case_A13", pressure::case_a13_a_level_does_not_flap);
+    planted_permit_used_twice_is_caught: PermitUsedTwice,
+        By::Check("permit_used_once", pressure::a_permit_is_used_once);
+    planted_allocated_unchecked_is_caught: AllocatedUnchecked,
+        By::Check("asked_for", pressure::a_file_is_asked_for_before_it_is_made);
+    planted_allocated_without_asking_is_caught: AllocatedWithoutAsking,
+        By::Check("asked_for", pressure::a_file_is_asked_for_before_it_is_made);
+    planted_device_counted_twice_is_caught: DeviceCountedTwice,
+        By::Check("device_once", pressure::a_device_is_counted_once);
+    planted_acknowledge_refused_is_caught: AcknowledgeRefused,
+        By::Check("acknowledge_at_reserve", pressure::what_frees_space_is_never_refused);
+    planted_spares_kept_when_short_is_caught: SparesKeptWhenShort,
+        By::Check("spares_when_short", pressure::spares_go_before_publishes_are_refused);
     planted_memory_counts_page_cache_is_caught: MemoryCountsPageCache,
         By::Check("case_E4", pressure::case_e4_the_page_cache_is_not_used);
 }

@@ -1,10 +1,14 @@
 //! Checks of the levels: of one device, and of memory.
 
 use plimsoll::clock::{Clock, ManualClock};
+use plimsoll::error::PublishError;
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::SimFileSystem;
+use plimsoll::permit::Decision;
 use plimsoll::pressure::{DiskMonitor, MemorySource, STALE, SystemMemory};
-use plimsoll::{Level, Limits};
+use plimsoll::{
+    Level, Limits, LogName, LogOptions, NewRecord, Node, NodeOptions, Size, WriteClass,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,4 +116,102 @@ pub fn case_e4_the_page_cache_is_not_used() {
     }
     let sample = SystemMemory::new(Path::new("/"), Arc::new(fs)).read().unwrap();
     assert_eq!(sample.group.map(|group| group.used), Some(11 * MIB));
+}
+
+/// A node over two data directories on a device of 64 MiB.
+fn node(fs: &SimFileSystem, clock: &Arc<ManualClock>) -> Node {
+    let mut options = NodeOptions::default();
+    (options.limits.pool.kept_back, options.limits.pool.prepared) = (Size(0), 0);
+    Node::builder("/data")
+        .data_dir("/other")
+        .options(options)
+        .file_system(Arc::new(fs.process()))
+        .clock(Arc::clone(clock) as Arc<dyn Clock>)
+        .without_threads()
+        .open()
+        .unwrap()
+}
+
+fn machine() -> (SimFileSystem, Arc<ManualClock>) {
+    let fs = SimFileSystem::new(1);
+    fs.prepare_dir("/data").unwrap();
+    fs.prepare_dir("/other").unwrap();
+    fs.set_capacity(Some(64 * MIB));
+    (fs, Arc::new(ManualClock::new(1_700_000_000_000)))
+}
+
+/// Two directories on one device have one gauge and one budget.
+pub fn a_device_is_counted_once() {
+    let (fs, clock) = machine();
+    let node = node(&fs, &clock);
+    let disks = node.pressure().disks;
+    assert_eq!(disks.len(), 1, "{disks:?}");
+    assert_eq!(disks[0].dirs.len(), 2, "{disks:?}");
+}
+
+/// A permit is for one append.
+pub fn a_permit_is_used_once() {
+    let (fs, clock) = machine();
+    let node = node(&fs, &clock);
+    let log = node.open_log(&LogName::new("a").unwrap(), LogOptions::default()).unwrap();
+    let records = [NewRecord::new(b"once")];
+    log.publish(WriteClass::Publish, &records).unwrap();
+    let Decision::Admit(permit) = log.admit(WriteClass::Publish, 4) else {
+        panic!("there is room");
+    };
+    drop(log.try_append(&permit, &records).unwrap());
+    assert!(log.try_append(&permit, &records).is_err(), "a permit was used twice");
+}
+
+/// However fast it is, no publish takes a device down to hard: nobody samples here.
+pub fn a_file_is_asked_for_before_it_is_made() {
+    let (fs, clock) = machine();
+    let node = node(&fs, &clock);
+    let log = node.open_log(&LogName::new("a").unwrap(), LogOptions::default()).unwrap();
+    let record = [7; 30_000];
+    let refused = (0..10_000)
+        .find_map(|_| log.publish(WriteClass::Publish, &[NewRecord::new(&record)]).err());
+    let limited = matches!(refused, Some(PublishError::Limited(_)));
+    assert!(limited, "a disk that is filled ends in {refused:?}");
+    let left = fs.space(Path::new("/data")).unwrap().available;
+    let hard = node.pressure().disks[0].thresholds.hard;
+    assert!(left > hard, "{left} bytes are left, hard begins at {hard}");
+}
+
+/// Acknowledgements, coordination and recovery are admitted at every level.
+pub fn what_frees_space_is_never_refused() {
+    let (fs, clock) = machine();
+    let node = node(&fs, &clock);
+    let log = node.open_log(&LogName::new("a").unwrap(), LogOptions::default()).unwrap();
+    let space = fs.space(Path::new("/data")).unwrap();
+    fs.set_space(Some(plimsoll::fs::Space { available: 0, ..space }));
+    clock.advance(Duration::from_secs(1));
+    while node.step() {}
+    assert_eq!(node.pressure().level, Level::Reserve);
+    for class in WriteClass::ALL {
+        let done = log.publish(class, &[NewRecord::new(b"an answer")]);
+        assert_eq!(done.is_ok(), class.refused_from().is_none(), "{class}: {done:?}");
+    }
+}
+
+/// From soft on spares are given up: the disk has their bytes, and who publishes is not refused for them.
+pub fn spares_go_before_publishes_are_refused() {
+    let (fs, clock) = machine();
+    let node = node(&fs, &clock);
+    let mut limits = node.limits();
+    limits.pool.budget = plimsoll::types::Fraction::percent(20);
+    node.set_limits(limits).unwrap();
+    let log = node.open_log(&LogName::new("a").unwrap(), LogOptions::default()).unwrap();
+    for _ in 0..300 {
+        log.publish(WriteClass::Publish, &[NewRecord::new(&[7; 30_000])]).unwrap();
+    }
+    log.truncate_before(log.durable()).unwrap();
+    clock.advance(Duration::from_secs(1));
+    while node.step() {}
+    assert!(node.stats().pools[0].bytes > MIB, "{:?}", node.stats().pools);
+    let space = fs.space(Path::new("/data")).unwrap();
+    fs.set_space(Some(plimsoll::fs::Space { available: 14 * MIB, ..space }));
+    clock.advance(Duration::from_secs(1));
+    while node.step() {}
+    assert_eq!(node.stats().pools[0].bytes, 0, "{:?}", node.pressure());
 }

@@ -122,7 +122,7 @@ impl World {
     pub fn fill_disk(&mut self, room: u64) {
         if self.is_up() {
             self.say(format_args!("{room} bytes are free"));
-            self.faulty = true;
+            (self.faulty, self.capped) = (true, true);
             self.fs.set_capacity(Some(self.fs.used() + room));
             self.fs.set_space(Some(Space { available: room, ..space() }));
         }
@@ -131,7 +131,7 @@ impl World {
     /// Whether the disk has an end.
     pub fn full(&self) -> bool {
         let fs: &dyn FileSystem = &self.fs;
-        fs.space(Path::new(DATA)).is_ok_and(|space| space.available < 1 << 20)
+        self.capped || fs.space(Path::new(DATA)).is_ok_and(|space| space.available < 1 << 20)
     }
 
     /// After the worker has done its part the spares are within their budget, and what is to be kept back is.

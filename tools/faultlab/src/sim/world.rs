@@ -43,6 +43,8 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     /// Whether levels have an effect: else what a full disk does is reached, before which they stand.
     pub pressure: bool,
+    /// Whether the disk has an end, whatever it says.
+    pub capped: bool,
     pub oracle: Oracle,
     /// Errors are expected, as something is being broken.
     pub faulty: bool,
@@ -103,6 +105,7 @@ impl World {
             fs,
             clock,
             pressure: false,
+            capped: false,
             oracle,
             faulty: false,
             broken: false,
@@ -128,6 +131,8 @@ impl World {
         Self {
             faulty: self.faulty,
             broken: self.broken,
+            pressure: self.pressure,
+            capped: self.capped,
             options: self.options.clone(),
             last: self.last,
             pooled: self.pooled,
@@ -295,6 +300,7 @@ impl World {
     /// Mends what was broken.
     pub fn mend(&mut self) {
         self.fs.clear_faults();
+        self.capped = false;
         self.fs.set_capacity(None);
         self.fs.set_space(None);
     }
@@ -332,7 +338,7 @@ impl World {
             }
             Decision::Refuse(limited) => {
                 self.say(format_args!("refused {batch}: {limited}"));
-                assert!(self.pressure, "a refusal where levels have no effect: {limited}");
+                super::weather::may_refuse(self, &limited);
                 self.answered(batch, Outcome::NotWritten);
                 return None;
             }
@@ -354,7 +360,10 @@ impl World {
 
     fn refused(&mut self, batch: usize, error: &AppendError) {
         self.say(format_args!("refused {batch}: {error}"));
-        self.expect_error("an append is refused", error);
+        match error {
+            AppendError::Limited(limited) => super::weather::may_refuse(self, limited),
+            error => self.expect_error("an append is refused", error),
+        }
         self.answered(batch, PublishError::Append(error.clone()).outcome());
     }
 
