@@ -256,6 +256,10 @@ planted! {
         By::Check("old_sample", pressure::an_old_sample_counts_as_soft);
     planted_level_not_rechecked_at_debit_is_caught: LevelNotRecheckedAtDebit,
         By::Check("level_at_debit", pressure::a_debit_raises_the_level);
+    planted_allocated_unchecked_is_caught: AllocatedUnchecked,
+        By::Check("above_hard", pressure::publishes_stay_above_hard_between_two_samples);
+    planted_allocated_without_asking_is_caught: AllocatedWithoutAsking,
+        By::Check("above_hard", pressure::publishes_stay_above_hard_between_two_samples);
     planted_clear_line_same_as_set_line_is_caught: ClearLineSameAsSetLine,
         By::Check("case_A13", pressure::case_a13_a_level_does_not_flap);
     planted_memory_counts_page_cache_is_caught: MemoryCountsPageCache,

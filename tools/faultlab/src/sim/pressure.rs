@@ -4,7 +4,7 @@ use plimsoll::clock::{Clock, ManualClock};
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::SimFileSystem;
 use plimsoll::pressure::{DiskMonitor, MemorySource, STALE, SystemMemory};
-use plimsoll::{Level, Limits};
+use plimsoll::{Level, Limits, LogName, LogOptions, NewRecord, Node, NodeOptions, WriteClass};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +81,25 @@ pub fn a_debit_raises_the_level() {
     let device = device(30 * MIB);
     device.monitor.allocate(Level::Ok, 20 * MIB).unwrap();
     assert_eq!(device.level(), Level::Hard);
+}
+
+/// Whatever a log writes between two samples, each of its files is asked for before it is made.
+pub fn publishes_stay_above_hard_between_two_samples() {
+    let fs = SimFileSystem::new(1);
+    fs.prepare_dir("/data").unwrap();
+    fs.set_capacity(Some(64 * MIB));
+    let mut options = NodeOptions::default();
+    // Spares count as free.
+    options.limits.pool.budget = "0%".parse().unwrap();
+    options.limits.pool.kept_back = "0B".parse().unwrap();
+    let builder = Node::builder("/data").options(options).file_system(Arc::new(fs.clone()));
+    let node = builder.clock(Arc::new(ManualClock::new(0))).without_threads().open().unwrap();
+    let log = node.open_log(&LogName::new("heap").unwrap(), LogOptions::default()).unwrap();
+    let payload = vec![1; 60_000];
+    while log.publish(WriteClass::Publish, &[NewRecord::new(&payload)]).is_ok() {}
+    let hard = node.pressure().disks[0].thresholds.hard;
+    let left = fs.space(Path::new("/data")).unwrap().available;
+    assert!(left > hard, "{left} bytes are left, hard begins at {hard}");
 }
 
 /// A13: free space that goes up and down about a line changes the level once.
