@@ -256,14 +256,14 @@ planted! {
         By::Check("old_sample", pressure::an_old_sample_counts_as_soft);
     planted_level_not_rechecked_at_debit_is_caught: LevelNotRecheckedAtDebit,
         By::Check("level_at_debit", pressure::a_debit_raises_the_level);
+    planted_allocated_unchecked_is_caught: AllocatedUnchecked,
+        By::Check("above_hard", pressure::publishes_stay_above_hard_between_two_samples);
+    planted_allocated_without_asking_is_caught: AllocatedWithoutAsking,
+        By::Check("above_hard", pressure::publishes_stay_above_hard_between_two_samples);
     planted_clear_line_same_as_set_line_is_caught: ClearLineSameAsSetLine,
         By::Check("case_A13", pressure::case_a13_a_level_does_not_flap);
     planted_permit_used_twice_is_caught: PermitUsedTwice,
         By::Check("permit_used_once", pressure::a_permit_is_used_once);
-    planted_allocated_unchecked_is_caught: AllocatedUnchecked,
-        By::Check("asked_for", pressure::a_file_is_asked_for_before_it_is_made);
-    planted_allocated_without_asking_is_caught: AllocatedWithoutAsking,
-        By::Check("asked_for", pressure::a_file_is_asked_for_before_it_is_made);
     planted_device_counted_twice_is_caught: DeviceCountedTwice,
         By::Check("device_once", pressure::a_device_is_counted_once);
     planted_acknowledge_refused_is_caught: AcknowledgeRefused,

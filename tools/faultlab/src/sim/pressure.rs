@@ -1,7 +1,6 @@
 //! Checks of the levels: of one device, and of memory.
 
 use plimsoll::clock::{Clock, ManualClock};
-use plimsoll::error::PublishError;
 use plimsoll::fs::FileSystem;
 use plimsoll::fs::sim::SimFileSystem;
 use plimsoll::permit::Decision;
@@ -87,6 +86,25 @@ pub fn a_debit_raises_the_level() {
     assert_eq!(device.level(), Level::Hard);
 }
 
+/// Whatever a log writes between two samples, each of its files is asked for before it is made.
+pub fn publishes_stay_above_hard_between_two_samples() {
+    let fs = SimFileSystem::new(1);
+    fs.prepare_dir("/data").unwrap();
+    fs.set_capacity(Some(64 * MIB));
+    let mut options = NodeOptions::default();
+    // Spares count as free.
+    options.limits.pool.budget = "0%".parse().unwrap();
+    options.limits.pool.kept_back = "0B".parse().unwrap();
+    let builder = Node::builder("/data").options(options).file_system(Arc::new(fs.clone()));
+    let node = builder.clock(Arc::new(ManualClock::new(0))).without_threads().open().unwrap();
+    let log = node.open_log(&LogName::new("heap").unwrap(), LogOptions::default()).unwrap();
+    let payload = vec![1; 60_000];
+    while log.publish(WriteClass::Publish, &[NewRecord::new(&payload)]).is_ok() {}
+    let hard = node.pressure().disks[0].thresholds.hard;
+    let left = fs.space(Path::new("/data")).unwrap().available;
+    assert!(left > hard, "{left} bytes are left, hard begins at {hard}");
+}
+
 /// A13: free space that goes up and down about a line changes the level once.
 pub fn case_a13_a_level_does_not_flap() {
     let device = device(60 * MIB);
@@ -161,21 +179,6 @@ pub fn a_permit_is_used_once() {
     };
     drop(log.try_append(&permit, &records).unwrap());
     assert!(log.try_append(&permit, &records).is_err(), "a permit was used twice");
-}
-
-/// However fast it is, no publish takes a device down to hard: nobody samples here.
-pub fn a_file_is_asked_for_before_it_is_made() {
-    let (fs, clock) = machine();
-    let node = node(&fs, &clock);
-    let log = node.open_log(&LogName::new("a").unwrap(), LogOptions::default()).unwrap();
-    let record = [7; 30_000];
-    let refused = (0..10_000)
-        .find_map(|_| log.publish(WriteClass::Publish, &[NewRecord::new(&record)]).err());
-    let limited = matches!(refused, Some(PublishError::Limited(_)));
-    assert!(limited, "a disk that is filled ends in {refused:?}");
-    let left = fs.space(Path::new("/data")).unwrap().available;
-    let hard = node.pressure().disks[0].thresholds.hard;
-    assert!(left > hard, "{left} bytes are left, hard begins at {hard}");
 }
 
 /// Acknowledgements, coordination and recovery are admitted at every level.
