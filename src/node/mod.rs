@@ -128,9 +128,6 @@ impl Inner {
 
     /// One turn of the worker: checkpoints of idle logs, files whose last reader has left, the trash.
     fn take_turn(&self) {
-        // A sample that does not come grows old by itself.
-        self.watch.set_buffers(self.buffers.bytes());
-        self.watch.look();
         let logs = self.open_logs();
         let from = self.turn.load(Ordering::Relaxed) % logs.len().max(1);
         let mut left = CHECKPOINTS_A_TURN;
@@ -167,6 +164,9 @@ impl Inner {
                 tracing::warn!(%error, "the trash is not empty");
             }
         }
+        // A sample that does not come grows old by itself.
+        self.watch.set_buffers(self.buffers.bytes());
+        self.watch.look();
     }
 
     /// Starts the thread that samples a device. Nobody waits for its end: it may hang in a call for as long as the device
