@@ -197,6 +197,24 @@ fn case_A10_few_inodes_raise_the_level_and_are_named() {
     assert_eq!(node.pressure().level, Level::Ok);
 }
 
+/// What is kept back takes inodes: it must not be what uses them up.
+#[test]
+fn case_A10_what_is_kept_back_takes_a_twentieth_of_the_inodes_at_most() {
+    let mut machine = Machine::new();
+    machine.options.limits.pool.kept_back = Size(16 * MIB);
+    machine.options.limits.pool.kept_back_share = Fraction::percent(5);
+    machine.options.limits.pool.budget = Fraction::percent(1);
+    let (total, available) = (64 * MIB, 60 * MIB);
+    machine.fs.set_space(Some(Space { total, available, inodes: 200, inodes_available: 190 }));
+    let node = machine.start();
+    for _ in 0..3 {
+        machine.tick(&node);
+    }
+    let pool = node.stats().pools.remove(0);
+    assert_eq!((pool.ready[0], pool.kept_back_missing), (10, 0), "{pool:?}");
+    assert_eq!(node.pressure().level, Level::Ok);
+}
+
 /// One line that both sets and clears a guard makes each clearing trip it again.
 #[test]
 fn case_A13_free_space_about_a_line_is_one_change() {

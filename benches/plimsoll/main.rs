@@ -4,6 +4,8 @@
 //! table. Machines differ and are rarely quiet, so that what counts is the ratio to a floor that was measured in turns
 //! with the engine, and how far the rounds lie apart.
 //!
+//! `admission` counts instructions, and needs valgrind.
+//!
 //! `roll` and `roll-large` hold files that serve again against files made in other ways: ratios below 1 are in their favour.
 //!
 //! - `PLIMSOLL_BENCH_DIR`: where the files go; `target/…/plimsoll-bench` by default. It should be on the disk in question.
@@ -13,6 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
 #![allow(clippy::cast_possible_truncation, reason = "sizes chosen here")]
 
+mod admission;
 mod commit;
 mod floor;
 mod footprint;
@@ -36,12 +39,16 @@ const GROUPS: &[Group] = &[
     ("footprint", footprint::run),
     ("roll", roll::run),
     ("roll-large", roll::run_large),
+    ("admission", admission::run),
 ];
 
 fn main() {
     if let Some(dir) = std::env::var_os(reopen::CHILD) {
         let logs = std::env::args().nth(1).unwrap().parse().unwrap();
         return reopen::child(dir.as_ref(), logs);
+    }
+    if let Some(dir) = std::env::var_os(admission::CHILD) {
+        return admission::child(dir.as_ref());
     }
     let mut report = Report::default();
     let mut named = Vec::new();

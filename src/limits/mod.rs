@@ -230,7 +230,7 @@ pub struct PoolLimits {
     pub prepared: u32,
     /// Bytes of a device kept back for what frees space; 16 MiB by default, 0 for none.
     pub kept_back: Size,
-    /// And the largest share of it; 5% by default.
+    /// And the largest share of it, in bytes and in inodes; 5% by default.
     pub kept_back_share: Fraction,
 }
 

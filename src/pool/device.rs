@@ -148,6 +148,15 @@ impl DeviceState {
         allowance
     }
 
+    /// How many files may be kept back on the device for its inodes' sake: the share that counts for bytes counts for them,
+    /// or what is kept back would itself be what the device is short of.
+    fn kept_back_files(&self) -> u64 {
+        match self.space {
+            Some(space) if space.inodes > 0 => self.options.kept_back_share.of(space.inodes),
+            _ => u64::MAX,
+        }
+    }
+
     /// The share of one data directory, with the whole budget.
     fn alone(&self, at: usize, allowance: Allowance) -> Holding {
         let book = &self.books[at];
@@ -161,7 +170,8 @@ impl DeviceState {
             sizes: book.sizes,
             held,
             wanted: book.in_use.each(|&in_use| if in_use { prepared } else { 0 }),
-            kept_back: allowance.kept_back / self.books.len() as u64 / book.sizes.tiny,
+            kept_back: (allowance.kept_back / book.sizes.tiny).min(self.kept_back_files())
+                / self.books.len() as u64,
             budget: allowance.budget,
         }
     }
