@@ -28,7 +28,7 @@ pub(super) fn base(bounds: Bounds, lasted: Duration) -> Duration {
 pub(super) fn spread(base: Duration, number: u64) -> Duration {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let part = number.wrapping_mul(GOLDEN) >> 40;
-    let nanos = base.as_nanos() / 4 * u128::from(part) >> 24;
+    let nanos = (base.as_nanos() / 4 * u128::from(part)) >> 24;
     base.saturating_add(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 

@@ -179,7 +179,7 @@ fn full_for_a_moment(place: &Place) {
                 }
             };
             // It shall meet the full disk in the midst of a roll, and not have filled it by itself before.
-            if queue.log.tail().0 % 1_000 == 0 {
+            if queue.log.tail().0.is_multiple_of(1_000) {
                 queue.truncate(10);
             }
         }
