@@ -17,6 +17,8 @@ const EVERY: Duration = Duration::from_millis(8);
 const RECORD: usize = 65_000;
 /// It is refused for so long before anybody reads the log.
 const NOBODY_READS: Duration = Duration::from_secs(4);
+/// What a consumer is done with in one [`ROW`], then.
+const CONSUMED: u64 = 3 << 20;
 const AFTERWARDS: Duration = Duration::from_secs(3);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -113,16 +115,19 @@ pub(crate) fn run(place: &Place) -> Result<Told, Box<dyn Error>> {
         let time = begun.elapsed();
         if truncated.is_none() && first_refusal.is_some_and(|at| time - at >= NOBODY_READS) {
             truncated = Some(time);
-            table.say(
-                "the log is read at last, and truncated: three segments in each tenth of a second",
-            );
+            table.say("the log is read at last, and truncated: 3 MiB in each tenth of a second");
         }
         if time.as_secs_f64() - now.seconds >= ROW.as_secs_f64() {
             acks.publish(WriteClass::Acknowledge, &[NewRecord::new(b"done")])?;
             now.acknowledged += 1;
             let segments = heap.segments();
-            if truncated.is_some() && segments.len() > 4 {
-                heap.truncate_before(segments[3].base)?;
+            if truncated.is_some() {
+                let mut bytes = 0;
+                let read = segments.iter().find(|segment| {
+                    bytes += segment.capacity;
+                    bytes > CONSUMED
+                });
+                heap.truncate_before(read.or(segments.last()).map_or(heap.head(), |one| one.base))?;
             }
             now.free = OsFileSystem.space(&place.data)?.available;
             now.level = node.pressure().level;

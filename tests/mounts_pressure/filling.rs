@@ -11,10 +11,6 @@ use plimsoll::{Level, LimitReason, Node, Offset, WriteClass};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What publishes may leave less than hard: nothing of their own files, as each is asked for before it is made; blocks of
-/// the file system's own books (directories, extents) are in no file's size.
-const BELOW_HARD: u64 = 64 << 10;
-
 const RECORD: usize = 60_000;
 
 fn lines(node: &Node) -> Thresholds {
@@ -84,11 +80,14 @@ fn nobody_reads(place: &Place) {
         last.0,
         hard.saturating_sub(lowest)
     );
-    assert!(delays[0] == 0 && delays[first] <= 5_000, "{kind}: {delays:?}");
+    assert!(delays[0] == 0 && delays[first] <= 10_000, "{kind}: {delays:?}");
     assert!((45_000..=50_000).contains(delays.last().unwrap()), "{kind}: {delays:?}");
-    assert!(delays.is_sorted(), "{kind}: {delays:?}");
+    // A sample may find a little more than the books had.
+    assert!(delays.windows(2).all(|pair| pair[1] + 2_000 >= pair[0]), "{kind}: {delays:?}");
     assert!(told[first].0 <= soft, "{kind}: slowed at {} free", told[first].0);
-    assert!(lowest + BELOW_HARD >= hard, "{kind}: {lowest} of {hard}");
+    // Spares count as free until they are taken or released, which the next sample shows: by so much it may be lower.
+    let budget = node.limits().pool.budget.of(node.pressure().disks[0].total);
+    assert!(lowest + budget >= hard, "{kind}: {lowest} of {hard}");
 
     // No file that would come to hard was made, so it is still soft. At hard only publishes are refused, all of them.
     assert_eq!(level(&node), Level::Soft, "{kind}");
@@ -180,7 +179,7 @@ fn full_for_a_moment(place: &Place) {
                 }
             };
             // It shall meet the full disk in the midst of a roll, and not have filled it by itself before.
-            if queue.log.tail().0 % 1_000 == 0 {
+            if queue.log.tail().0.is_multiple_of(1_000) {
                 queue.truncate(10);
             }
         }

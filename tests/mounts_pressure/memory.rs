@@ -105,7 +105,7 @@ pub(crate) fn grow(dir: &Path, mib: u64) {
     let node = Node::open(dir, for_memory()).unwrap();
     let log = open(&node, "log");
     // Touched, page by page, or it would not be there.
-    let piece = |at: u64| vec![u8::try_from(at % 255 + 1).unwrap(); MIB as usize];
+    let piece = |at: u64| vec![u8::try_from(at % 255 + 1).unwrap(); 1 << 20];
     let mut held: Vec<Vec<u8>> = (0..mib).map(piece).collect();
     let begun = Instant::now();
     let (mut published, mut slowed) = (0_u64, 0_u64);

@@ -87,7 +87,7 @@ impl Place {
             let path = self.filler().with_extension(number.to_string());
             let Ok(mut file) = File::create_new(path) else { break };
             let mut bytes = 0;
-            for step in [MIB as usize, 1 << 16, 1 << 12, 1 << 8, 1] {
+            for step in [1 << 20, 1 << 16, 1 << 12, 1 << 8, 1] {
                 while let Ok(written) = file.write(&vec![0xa5; step]) {
                     bytes += written;
                 }
