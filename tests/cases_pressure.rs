@@ -273,6 +273,13 @@ fn case_F11_past_hard_and_reserve_a_publish_is_limited_and_never_an_error() {
     let refused = refused.expect("the disk has an end");
     assert_eq!(refused.reason, LimitReason::Disk);
     assert!(log.stopped().is_none());
+    // Also where it was the next file that did not fit, the level says so, and hints grow.
+    assert_eq!(node.pressure().level, Level::Hard);
+    assert!(refused.retry_after < Duration::from_millis(1_250), "{refused:?}");
+    machine.clock.advance(Duration::from_secs(4));
+    while node.step() {}
+    let later = limited(publish(&log, WriteClass::Publish, 4_000));
+    assert!(later.retry_after >= Duration::from_secs(4), "{later:?}");
     // From nothing at soft to all at hard; between two of them lies a file at most.
     assert!(delays[0] < Duration::from_millis(10), "{:?}", delays[0]);
     assert!(*delays.last().unwrap() > Duration::from_millis(40), "{:?}", delays.last());

@@ -216,10 +216,10 @@ impl Watch {
     fn sample(&self, disk: &Disk) {
         let device = disk.monitor.device();
         let pool = self.pool();
-        let spares = pool.as_ref().map_or(0, |pool| pool.releasable(device));
         done(&disk.sampled, self.clock.elapsed());
+        let spares = || pool.as_ref().map_or(0, |pool| pool.releasable(device));
         disk.monitor.sample(spares);
-        if let (Some(pool), Some(space)) = (pool, disk.monitor.space()) {
+        if let (Some(pool), Some(space)) = (&pool, disk.monitor.space()) {
             pool.set_space(device, space);
         }
     }
@@ -383,12 +383,33 @@ impl Ledger for Watch {
         allowed.map_err(|shortage| self.admission.refuse_file(&disk.monitor, class, &shortage))
     }
 
-    fn ended(&self, device: u64, bytes: u64, made: Result<(), &io::Error>) {
+    fn ran_short(&self, device: u64, class: WriteClass, bytes: u64) {
+        let Some(level) = class.refused_from() else { return };
+        if let Some(disk) = self.disk(device) {
+            disk.monitor.ran_short(level, bytes);
+            self.notice(&disk);
+        }
+    }
+
+    fn taken(&self, device: u64, bytes: u64) {
+        if let Some(disk) = self.disk(device) {
+            disk.monitor.allocated(bytes);
+        }
+    }
+
+    fn ended(&self, device: u64, bytes: u64, taken: bool, made: Result<(), &io::Error>) {
         let Some(disk) = self.disk(device) else { return };
         match made {
-            Ok(()) => disk.monitor.space_again(),
+            Ok(()) => {
+                if !taken {
+                    disk.monitor.allocated(bytes);
+                }
+                disk.monitor.space_again();
+            }
             Err(error) => {
-                disk.monitor.undo(bytes);
+                if !taken {
+                    disk.monitor.undo(bytes);
+                }
                 if is_no_space(error) {
                     disk.monitor.no_space();
                 }

@@ -1,7 +1,6 @@
 //! A log gives a file up.
 
 use super::device::Shelved;
-use super::ledger::Freed;
 use super::make::remove;
 use super::shelf::Shelf;
 use super::stamp::{self, Unfit};
@@ -17,10 +16,9 @@ impl Shelf {
     /// Takes a file out of its log, to serve again or to be deleted. Neither needs room.
     pub(super) fn take_out(&self, path: &Path, reuse: Reuse) -> io::Result<GivenUp> {
         if reuse == Reuse::Never {
-            self.fs.remove_file(path)?;
-            self.with(|state| state.books[self.at].counters.deleted_unfit += 1);
             // How much it was the next sample shows.
-            self.space_came_back(0, Freed::File);
+            self.remove_of_log(path, 0)?;
+            self.with(|state| state.books[self.at].counters.deleted_unfit += 1);
             return Ok(GivenUp::DELETED);
         }
         let header = stamp::class_of(&*self.fs, path, &self.sizes);
@@ -33,8 +31,7 @@ impl Shelf {
         if let Some(class) = self.keeps(header) {
             return self.rename_out(path, class);
         }
-        self.fs.remove_file(path)?;
-        self.space_came_back(size, Freed::File);
+        self.remove_of_log(path, size)?;
         Ok(GivenUp::DELETED)
     }
 
@@ -51,9 +48,8 @@ impl Shelf {
                 if !no_room || planted::is(Fault::GiveUpNeedsRoom) {
                     return Err(error);
                 }
-                self.fs.remove_file(path)?;
+                self.remove_of_log(path, self.sizes.of(class))?;
                 self.with(|state| state.books[self.at].counters.deleted_not_renamed += 1);
-                self.space_came_back(self.sizes.of(class), Freed::File);
                 Ok(GivenUp::DELETED)
             }
         }

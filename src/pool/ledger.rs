@@ -24,12 +24,19 @@ pub(crate) trait Ledger: Debug + Send + Sync {
     /// a level.
     fn begin(&self, device: u64, class: WriteClass, bytes: u64) -> Result<(), Limited>;
 
-    /// It was made, or it was not, and takes no space any more.
-    fn ended(&self, device: u64, bytes: u64, made: Result<(), &io::Error>);
+    /// Somebody was refused a file for a write of `class`: not one that was only to be there early.
+    fn ran_short(&self, device: u64, class: WriteClass, bytes: u64);
+
+    /// All of its space is taken now, if not written: samples show it from here on.
+    fn taken(&self, device: u64, bytes: u64);
+
+    /// It was made, or it was not; `taken` says whether that was told before. Where it was, and the file was not made after
+    /// all, it was told as freed, too.
+    fn ended(&self, device: u64, bytes: u64, taken: bool, made: Result<(), &io::Error>);
 
     /// Whether the device is so short of space that it has none for spares.
     fn is_short(&self, device: u64) -> bool;
 
-    /// A file of `bytes` was deleted.
+    /// A file of `bytes` is about to be deleted. Told before it is: a sample that shows it first would count it twice.
     fn freed(&self, device: u64, bytes: u64, what: Freed);
 }

@@ -26,6 +26,8 @@ pub(super) struct Making {
     pub(super) capacity: u64,
     /// The device that it is on.
     pub(super) device: u64,
+    /// All of its space was had at once.
+    pub(super) reserved: bool,
     written: u64,
 }
 
@@ -47,10 +49,12 @@ impl Making {
             tracing::debug!(path = %path.display(), %error, "blocks may be copied when they are overwritten");
         }
         // Growing by writing says whether the disk takes the file, also where reserving is refused for whatever reason.
-        if let Err(error) = file.allocate(capacity) {
+        let reserved = file.allocate(capacity);
+        if let Err(error) = &reserved {
             tracing::debug!(path = %path.display(), %error, "no space is reserved, the file grows by writing");
         }
-        Ok(Self { path, file, class, capacity, device, written: 0 })
+        let reserved = reserved.is_ok();
+        Ok(Self { path, file, class, capacity, device, reserved, written: 0 })
     }
 
     /// Writes the next part; `true` when the file is full. Written, not only allocated: space that was only reserved costs

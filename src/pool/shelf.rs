@@ -275,10 +275,27 @@ impl Shelf {
         Ok(())
     }
 
-    /// What was deleted left room, `bytes` of it: a file that found none is tried again.
-    pub(super) fn space_came_back(&self, bytes: u64, what: Freed) {
-        self.with(|state| state.retry_at = Duration::ZERO);
+    /// Deletes a file of `bytes` that is in no book any more.
+    pub(super) fn remove(&self, path: &Path, bytes: u64, what: Freed) {
         self.ledger.freed(self.device.id, bytes, what);
+        remove(&*self.fs, path);
+        self.space_came_back();
+    }
+
+    /// The same for a file of a log.
+    ///
+    /// # Errors
+    /// Of the removal; the books count its bytes as free for some seconds all the same.
+    pub(super) fn remove_of_log(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.ledger.freed(self.device.id, bytes, Freed::File);
+        self.fs.remove_file(path)?;
+        self.space_came_back();
+        Ok(())
+    }
+
+    /// What was deleted left room: a file that found none is tried again.
+    fn space_came_back(&self) {
+        self.with(|state| state.retry_at = Duration::ZERO);
         self.bell.ring();
     }
 

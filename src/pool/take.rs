@@ -2,7 +2,7 @@
 
 use super::device::{Found, Shelved};
 use super::ledger::Freed;
-use super::make::{Making, remove};
+use super::make::Making;
 use super::shelf::{Shelf, Stamped, lock};
 use crate::fs::is_no_space;
 use crate::planted::{self, Fault};
@@ -40,6 +40,15 @@ impl Shelf {
             Err(TakeError::Disk(error)) if is_no_space(&error) && entitled => {
                 Ok(self.take_any(want, error)?)
             }
+            Err(TakeError::Limited(mut limited)) => {
+                // What is only to be there early nobody misses yet.
+                if want.room > 0 {
+                    let bytes = self.sizes.of(want.class);
+                    self.ledger.ran_short(self.device.id, want.purpose, bytes);
+                    limited.level = want.purpose.refused_from().unwrap_or_default();
+                }
+                Err(limited.into())
+            }
             other => other,
         }
     }
@@ -66,9 +75,8 @@ impl Shelf {
     /// Makes a spare of a file that has no name of one yet, or deletes it.
     fn put_in(&self, path: &Path, class: SizeClass) {
         if !self.with(|state| state.holding(self.at).keeps(class)) {
-            remove(&*self.fs, path);
             self.with(|state| state.books[self.at].counters.deleted_over_budget += 1);
-            return self.space_came_back(self.sizes.of(class), Freed::File);
+            return self.remove(path, self.sizes.of(class), Freed::File);
         }
         if let Err(error) = self.shelve(path, class, true) {
             tracing::debug!(path = %path.display(), %error, "a spare cannot be named");
@@ -211,7 +219,7 @@ impl Shelf {
             self.discard(making, &error);
             return Err(error.into());
         }
-        self.ledger.ended(making.device, making.capacity, Ok(()));
+        self.made(&making);
         let Making { path, file, class, capacity, .. } = making;
         let generation = Generation::FIRST;
         Ok(Spare { path, file, generation, class, capacity, kept_back: false })
@@ -228,11 +236,16 @@ impl Shelf {
         loop {
             let path = self.temporary(dir);
             match Making::begin(&*self.fs, path, class, size, device) {
-                Ok(making) => return Ok(making),
+                Ok(making) => {
+                    if making.reserved {
+                        self.ledger.taken(device, size);
+                    }
+                    return Ok(making);
+                }
                 // A name may be taken by what could not be removed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
-                    self.ledger.ended(device, size, Err(&error));
+                    self.ledger.ended(device, size, false, Err(&error));
                     return Err(error.into());
                 }
             }
@@ -241,9 +254,16 @@ impl Shelf {
 
     /// Gives up a file that cannot be made, or is not wanted any more.
     pub(super) fn discard(&self, making: Making, why: &io::Error) {
-        let (device, size) = (making.device, making.capacity);
+        let Making { device, capacity, reserved, .. } = making;
+        if reserved {
+            self.ledger.freed(device, capacity, Freed::File);
+        }
         making.discard(&*self.fs);
-        self.ledger.ended(device, size, Err(why));
+        self.ledger.ended(device, capacity, reserved, Err(why));
+    }
+
+    pub(super) fn made(&self, making: &Making) {
+        self.ledger.ended(making.device, making.capacity, making.reserved, Ok(()));
     }
 
     /// What there is when no file of the class can be had: a smaller one made now, a spare of another class, and last one

@@ -1,9 +1,9 @@
 //! What the pool does by itself, off the write path: one thing in one step, so that a simulator can crash between any two.
 
+use super::Step;
 use super::ledger::Freed;
 use super::make::Making;
 use super::shelf::{Shelf, Stamped};
-use super::{Step, make};
 use crate::fs::{is_no_space, reserves};
 use crate::planted::{self, Fault};
 use crate::types::{Fraction, Generation, SizeClass, WriteClass};
@@ -85,7 +85,6 @@ impl Shelf {
     }
 
     fn delete_over(&self, class: SizeClass, path: &Path) {
-        make::remove(&*self.fs, path);
         self.with(|state| {
             let counters = &mut state.books[self.at].counters;
             match state.short {
@@ -93,7 +92,7 @@ impl Shelf {
                 false => counters.deleted_over_budget += 1,
             }
         });
-        self.space_came_back(self.sizes.of(class), Freed::Spare);
+        self.remove(path, self.sizes.of(class), Freed::Spare);
     }
 
     /// Deletes one spare that can be released; gives its size.
@@ -112,9 +111,8 @@ impl Shelf {
                 Some((holding.sizes.of(class), path?))
             })
         })?;
-        make::remove(&*self.fs, &path);
         self.with(|state| state.books[at].counters.deleted_released += 1);
-        self.space_came_back(bytes, Freed::Spare);
+        self.remove(&path, bytes, Freed::Spare);
         Some(bytes)
     }
 
@@ -179,7 +177,7 @@ impl Shelf {
             self.discard(making, &error);
             return Err(error);
         }
-        self.ledger.ended(making.device, making.capacity, Ok(()));
+        self.made(&making);
         let Making { path, class, .. } = making;
         // A failure counts as one of making it: else the next step would begin another at once, and a rename that goes on
         // failing would keep the worker writing files and deleting them.

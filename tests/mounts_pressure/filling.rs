@@ -89,8 +89,8 @@ fn nobody_reads(place: &Place) {
     let budget = node.limits().pool.budget.of(node.pressure().disks[0].total);
     assert!(lowest + budget >= hard, "{kind}: {lowest} of {hard}");
 
-    // No file that would come to hard was made, so it is still soft. At hard only publishes are refused, all of them.
-    assert_eq!(level(&node), Level::Soft, "{kind}");
+    // No file that would come to hard was made; that it would have is hard, too. There only publishes are refused, all.
+    assert_eq!(level(&node), Level::Hard, "{kind}");
     place.leave(hard - (1 << 20));
     wait_for("hard", || (level(&node) == Level::Hard).then_some(()));
     for queue in &mut queues {

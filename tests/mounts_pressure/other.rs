@@ -33,8 +33,8 @@ fn case_A10_few_inodes_raise_the_level_and_are_named() {
         }
     };
     println!("refused at queue {}: {limited}", queues.len());
-    // A file that would come to hard is not made.
-    assert_eq!((limited.reason, limited.level), (LimitReason::Disk, Level::Soft));
+    // A file that would come to hard is not made, and that is hard.
+    assert_eq!((limited.reason, limited.level), (LimitReason::Disk, Level::Hard));
     assert!(limited.detail.contains("inodes"), "{limited}");
     let reading = node.pressure().disks[0].clone();
     assert_eq!(reading.reason, DiskReason::Inodes);

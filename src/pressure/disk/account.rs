@@ -29,7 +29,8 @@ pub(super) struct Sample {
 
 #[derive(Clone, Copy, Debug)]
 struct Debit {
-    number: u64,
+    /// When its allocation had ended, counted over all of them; none while it has not.
+    ended: Option<u64>,
     bytes: u64,
     files: u64,
 }
@@ -40,9 +41,10 @@ pub(super) struct Account {
     sample: Option<Sample>,
     /// Bytes of spares that could be released.
     reclaimable: u64,
-    /// Allocations begun since the call of the sample did, numbered from the start on.
+    /// Allocations that have not ended, or ended since the call of the sample began.
     debits: VecDeque<Debit>,
-    next_debit: u64,
+    /// How many have ended.
+    debits_ended: u64,
     /// Deleted, and not seen in a sample: when, and how many bytes.
     released: VecDeque<(Duration, u64)>,
     /// All spares ever released.
@@ -55,7 +57,7 @@ impl Account {
     }
 
     pub(super) fn mark(&self, begun: Duration) -> Mark {
-        Mark { begun, debits: self.next_debit, spares_released: self.spares_released }
+        Mark { begun, debits: self.debits_ended, spares_released: self.spares_released }
     }
 
     /// Takes what a call answered that began at `mark`; `reclaimable` is from just before it. Says whether it is newer than
@@ -70,7 +72,8 @@ impl Account {
         if self.sample.is_some_and(|sample| sample.begun > mark.begun) {
             return false;
         }
-        let shown = |debit: &Debit| debit.number < mark.debits;
+        // One that had not ended may be in the sample in part, or not at all: counted twice for a moment, rather than not.
+        let shown = |debit: &Debit| debit.ended.is_some_and(|ended| ended < mark.debits);
         match self.sample {
             Some(before) if before.space.total == space.total => {
                 let gone = self.debits.iter().filter(|debit| shown(debit));
@@ -138,22 +141,36 @@ impl Account {
 
     /// A file of so many bytes is about to be allocated.
     pub(super) fn debit(&mut self, bytes: u64) {
-        if self.debits.len() == DEBITS_KEPT {
-            // Into the later of the two: it stays longer.
-            if let Some(first) = self.debits.pop_front()
-                && let Some(second) = self.debits.front_mut()
-            {
-                second.bytes = second.bytes.saturating_add(first.bytes);
-                second.files += first.files;
-            }
+        if self.debits.len() >= DEBITS_KEPT
+            && let Some(first) = self.debits.iter().position(|debit| debit.ended.is_some())
+            && let Some(second) =
+                self.debits.iter().skip(first + 1).position(|debit| debit.ended.is_some())
+        {
+            // Into the later of the two: it stays longer. Those that have not ended are as many as makers are at work.
+            let Debit { bytes, files, .. } = self.debits[first];
+            let into = &mut self.debits[first + 1 + second];
+            into.bytes = into.bytes.saturating_add(bytes);
+            into.files += files;
+            self.debits.remove(first);
         }
-        self.debits.push_back(Debit { number: self.next_debit, bytes, files: 1 });
-        self.next_debit += 1;
+        self.debits.push_back(Debit { ended: None, bytes, files: 1 });
     }
 
-    /// An allocation of so many bytes failed. If its debit is gone, a sample has shown already that nothing was taken.
+    fn going_on(&self, bytes: u64) -> Option<usize> {
+        self.debits.iter().position(|debit| debit.ended.is_none() && debit.bytes == bytes)
+    }
+
+    /// An allocation of so many bytes has taken them: the next sample shows it.
+    pub(super) fn ended(&mut self, bytes: u64) {
+        if let Some(at) = self.going_on(bytes) {
+            self.debits[at].ended = Some(self.debits_ended);
+            self.debits_ended += 1;
+        }
+    }
+
+    /// An allocation of so many bytes failed.
     pub(super) fn undo(&mut self, bytes: u64) {
-        if let Some(at) = self.debits.iter().rposition(|debit| debit.bytes == bytes) {
+        if let Some(at) = self.going_on(bytes) {
             self.debits.remove(at);
         }
     }
@@ -195,17 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn a_debit_counts_until_a_sample_whose_call_began_after_it() {
+    fn a_debit_counts_until_a_sample_whose_call_began_after_its_end() {
         let mut account = Account::default();
         assert_eq!((account.free(at(0)), account.free_inodes()), (None, None));
         sampled(&mut account, 0, 500, 0);
         account.debit(100);
         assert_eq!((account.free(at(0)), account.free_inodes()), (Some(400), Some(49)));
+        // A sample in the midst of it may show nothing yet: it must not let two have the same room.
+        sampled(&mut account, 0, 500, 0);
+        assert_eq!((account.free(at(0)), account.debited()), (Some(400), 100));
+        account.ended(100);
         let mark = account.mark(at(1));
         account.debit(10);
         account.take(mark, space(400), 0);
         assert_eq!((account.free(at(1)), account.debited()), (Some(390), 10));
-        // The first one failed after all: the sample did not show it, and nothing is given back twice.
+        // The first one is over: nothing of it is given back twice.
         account.undo(100);
         assert_eq!(account.free(at(1)), Some(390));
         account.undo(10);
@@ -223,6 +244,7 @@ mod tests {
         assert_eq!(account.free(at(0)), Some(750));
         // Shown in part, with a debit between.
         account.debit(30);
+        account.ended(30);
         sampled(&mut account, 1, 500 + 120 - 30, 50);
         assert_eq!((account.unseen(at(1)), account.free(at(1))), (80, Some(720)));
         sampled(&mut account, 2, 670, 50);
@@ -278,6 +300,7 @@ mod tests {
         sampled(&mut account, 0, 1000, 0);
         for _ in 0..10_000 {
             account.debit(1);
+            account.ended(1);
             account.release(at(0), 1, 0);
         }
         assert!(account.debits.len() <= DEBITS_KEPT && account.released.len() <= RELEASES_KEPT);
@@ -317,6 +340,7 @@ mod tests {
                 match step {
                     Step::Allocate(bytes) if bytes <= free => {
                         account.debit(bytes);
+                        account.ended(bytes);
                         free -= bytes;
                     }
                     Step::Release(bytes) => {

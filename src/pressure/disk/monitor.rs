@@ -42,6 +42,8 @@ struct State {
     /// By bytes alone, and by inodes alone, as of the last sample and the debits since.
     bytes: Level,
     inodes: Level,
+    /// A file of so many bytes was refused, to keep the device above this level.
+    short_of: Option<(u64, Level)>,
     /// Why the last call failed, if it did.
     failed: Option<DiskReason>,
     /// An allocation found no room, and none has succeeded since.
@@ -59,7 +61,7 @@ impl State {
     /// What follows from the books as they are now.
     fn judge(&mut self, now: Duration) -> (Gauge, DiskReason) {
         if let Some(free) = self.account.free(now) {
-            self.bytes = next(self.bytes, free, &self.lines);
+            self.bytes = self.by_bytes(free);
         }
         self.inodes = match (self.account.free_inodes(), &self.inode_lines) {
             (Some(free), Some(lines)) => next(self.inodes, free, lines),
@@ -80,6 +82,19 @@ impl State {
             return (Gauge { level: Level::Hard, permille: 1000 }, DiskReason::NoSpace);
         }
         (gauge, reason)
+    }
+
+    /// The level at `free`. What was refused counts as if it had been made, until there is room for it: else the level would
+    /// be soft for as long as nothing fits.
+    fn by_bytes(&mut self, free: u64) -> Level {
+        let level = next(self.bytes, free, &self.lines);
+        let Some((bytes, refused_at)) = self.short_of else { return level };
+        let with = next(self.bytes, free.saturating_sub(bytes), &self.lines).min(refused_at);
+        if level > Level::Ok && with >= refused_at {
+            return level.max(with);
+        }
+        self.short_of = None;
+        level
     }
 
     fn position(&self, level: Level, now: Duration) -> Gauge {
@@ -134,6 +149,7 @@ impl DiskMonitor {
             inode_lines: None,
             bytes: Level::Ok,
             inodes: Level::Ok,
+            short_of: None,
             failed: None,
             no_space: false,
             forecast: Forecast::default(),
@@ -161,9 +177,11 @@ impl DiskMonitor {
 
     /// Asks for free space, and gives the level that follows. Blocks for as long as the file system takes.
     ///
-    /// `reclaimable` is the bytes of spares that could be released now; they count as free. Two calls may run at a time.
-    pub fn sample(&self, reclaimable: u64) -> Level {
+    /// `reclaimable` gives the bytes of spares that could be released now; they count as free. Two calls may run at a time.
+    pub fn sample(&self, reclaimable: impl FnOnce() -> u64) -> Level {
         let mark = self.state().account.mark(self.clock.elapsed());
+        // Asked for after the mark: spares that are released from there on are taken off.
+        let reclaimable = reclaimable();
         let answer = self.fs.space(&self.dir);
         let mut state = self.state();
         match answer {
@@ -197,8 +215,8 @@ impl DiskMonitor {
     /// Asks for room for a file of `bytes`, before it is allocated, and takes it off what is free: the check and the debit
     /// are one step, so that two who ask at a time cannot both have the last of it.
     ///
-    /// What is left must stay above the line of `keep_above`; with [`Level::Ok`] nothing is checked. An allocation that
-    /// failed is to be taken back with [`DiskMonitor::undo`].
+    /// What is left must stay above the line of `keep_above`; with [`Level::Ok`] nothing is checked. What follows is to be
+    /// told, with [`DiskMonitor::allocated`] or [`DiskMonitor::undo`]: until then it counts, whatever samples show.
     ///
     /// # Errors
     /// [`Shortage`]: nothing was debited, and nothing is to be allocated. Also before the first sample, unless with
@@ -222,6 +240,29 @@ impl DiskMonitor {
             self.publish(&mut state);
         }
         Ok(())
+    }
+
+    /// An allocation of `bytes` that [`DiskMonitor::allocate`] had allowed has taken them: it counts until the next sample.
+    pub fn allocated(&self, bytes: u64) {
+        let mut state = self.state();
+        state.account.ended(bytes);
+        self.publish(&mut state);
+    }
+
+    /// Somebody was refused a file of `bytes`: what is left above the line of `level` is too little for it. The device has
+    /// that level from now on, and until there is room for such a file and the margin, so that it is seen why publishes are
+    /// refused, and that hints grow while they are.
+    pub fn ran_short(&self, level: Level, bytes: u64) {
+        let mut state = self.state();
+        let free = state.account.free(self.clock.elapsed()).unwrap_or(0);
+        if free.saturating_sub(bytes) <= state.lines.of(level) {
+            let known = state.short_of.map_or(0, |(bytes, _)| bytes);
+            state.short_of = Some((bytes.max(known), level));
+        } else {
+            // Then it was for want of inodes.
+            state.inodes = state.inodes.max(level);
+        }
+        self.publish(&mut state);
     }
 
     /// An allocation of `bytes` that [`DiskMonitor::allocate`] had allowed took nothing.

@@ -51,7 +51,7 @@ impl Bench {
     fn sample(&self, available: u64) -> Level {
         self.clock.advance(SECOND);
         self.say(TOTAL, available);
-        self.monitor.sample(0)
+        self.monitor.sample(|| 0)
     }
 
     fn gauge(&self) -> Gauge {
@@ -135,9 +135,9 @@ fn case_A2_a_level_is_of_this_life_and_a_fresh_sample_ends_it() {
     let monitor = new_monitor(&bench.fs, &bench.clock, &Limits::default());
     assert_eq!(monitor.gauge(bench.clock.elapsed()).level, Level::Soft, "nothing is known yet");
     assert_eq!(monitor.reading(bench.clock.elapsed()).reason, DiskReason::NoSample);
-    assert_eq!(monitor.sample(0), Level::Soft);
+    assert_eq!(monitor.sample(|| 0), Level::Soft);
     bench.say(TOTAL, 40 * MIB);
-    assert_eq!(monitor.sample(0), Level::Ok);
+    assert_eq!(monitor.sample(|| 0), Level::Ok);
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn case_A4_the_share_of_root_is_not_free() {
     let bench = bench();
     bench.fs.set_capacity(Some(TOTAL));
     bench.fs.set_root_share(62 * MIB);
-    assert_eq!(bench.monitor.sample(0), Level::Reserve);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Reserve);
     assert!(bench.reading().available <= 2 * MIB);
     planted::with(Fault::FreeSpaceFromRootsShare, || {
-        assert_eq!(bench.monitor.sample(0), Level::Ok, "the fault must show");
+        assert_eq!(bench.monitor.sample(|| 0), Level::Ok, "the fault must show");
     });
 }
 
@@ -156,13 +156,13 @@ fn case_A4_the_share_of_root_is_not_free() {
 fn case_A8_a_resized_device_gets_other_lines_with_the_next_sample() {
     let bench = bench();
     bench.say(4 * TOTAL, 52 * MIB);
-    assert_eq!(bench.monitor.sample(0), Level::Soft);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Soft);
     bench.say(TOTAL, 52 * MIB);
     bench.clock.advance(SECOND);
-    assert_eq!(bench.monitor.sample(0), Level::Ok);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Ok);
     bench.say(4 * TOTAL, 51 * MIB);
     bench.clock.advance(SECOND);
-    assert_eq!(bench.monitor.sample(0), Level::Hard);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Hard);
     let reading = bench.reading();
     assert_eq!((reading.total, reading.level), (4 * TOTAL, bench.gauge().level));
 }
@@ -177,7 +177,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_the_reason() {
         inodes_available,
     };
     bench.say_all(with(200, 3));
-    assert_eq!(bench.monitor.sample(0), Level::Hard);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Hard);
     let reading = bench.reading();
     assert_eq!(reading.reason, DiskReason::Inodes);
     assert!(reading.reason.to_string().contains("inodes"));
@@ -197,7 +197,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_the_reason() {
     // A file system that does not count them is not held to them.
     bench.clock.advance(SECOND);
     bench.say_all(with(0, 0));
-    assert_eq!(bench.monitor.sample(0), Level::Ok);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Ok);
     assert_eq!(bench.monitor.allocate(Level::Hard, 1), Ok(()));
 }
 
@@ -248,7 +248,7 @@ fn calls_that_lie_are_survived() {
     {
         bench.clock.advance(SECOND);
         bench.say_all(Space { total, available, inodes: 1, inodes_available: u64::MAX });
-        bench.monitor.sample(u64::MAX);
+        bench.monitor.sample(|| u64::MAX);
         let _ = bench.monitor.allocate(Level::Hard, u64::MAX);
         let _ = bench.monitor.allocate(Level::Ok, u64::MAX);
         bench.monitor.released(u64::MAX);
@@ -260,7 +260,7 @@ fn calls_that_lie_are_survived() {
     // 0 bytes in all is no answer: what was known stays, and it counts as failed.
     bench.sample(40 * MIB);
     bench.say(0, 0);
-    assert_eq!(bench.monitor.sample(0), Level::Soft);
+    assert_eq!(bench.monitor.sample(|| 0), Level::Soft);
     assert!(matches!(bench.reading().reason, DiskReason::SampleFailed { errno: None, .. }));
 }
 
@@ -331,7 +331,7 @@ fn released_spares_count_as_free_before_and_after_and_once() {
     let check = || {
         let bench = bench();
         bench.say(TOTAL, 20 * MIB);
-        bench.monitor.sample(8 * MIB);
+        bench.monitor.sample(|| 8 * MIB);
         let mut frees = vec![bench.reading().free];
         bench.monitor.released_spares(8 * MIB);
         frees.push(bench.reading().free);
@@ -408,9 +408,9 @@ fn a_call_that_hangs_only_ages_the_sample() {
     let limits = Limits::default();
     let monitor = DiskMonitor::new(fs, Path::new("/data"), 7, clock, MIB, &limits);
     hanging.go();
-    assert_eq!(monitor.sample(0), Level::Ok);
+    assert_eq!(monitor.sample(|| 0), Level::Ok);
     std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| monitor.sample(0));
+        let sampler = scope.spawn(|| monitor.sample(|| 0));
         hanging.wait_until_called();
         bench.clock.advance(STALE * 2);
         assert_eq!(monitor.gauge(bench.clock.elapsed()).level, Level::Soft);
@@ -422,5 +422,5 @@ fn a_call_that_hangs_only_ages_the_sample() {
         assert_eq!(sampler.join().unwrap(), Level::Soft);
     });
     hanging.go();
-    assert_eq!(monitor.sample(0), Level::Ok);
+    assert_eq!(monitor.sample(|| 0), Level::Ok);
 }

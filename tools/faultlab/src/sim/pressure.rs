@@ -40,7 +40,7 @@ impl Device {
         self.clock.advance(Duration::from_secs(1));
         let space = self.fs.space(Path::new("/data")).unwrap();
         self.fs.set_space(Some(plimsoll::fs::Space { available: free, ..space }));
-        let level = self.monitor.sample(0);
+        let level = self.monitor.sample(|| 0);
         self.fs.set_space(None);
         level
     }
@@ -58,7 +58,7 @@ impl Device {
 pub fn the_share_of_root_is_not_free() {
     let device = device(60 * MIB);
     device.fs.set_root_share(60 * MIB);
-    device.monitor.sample(0);
+    device.monitor.sample(|| 0);
     assert!(device.free() <= 4 * MIB, "{} bytes free, 4 MiB are not root's", device.free());
 }
 

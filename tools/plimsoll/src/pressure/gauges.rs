@@ -61,7 +61,7 @@ impl Disk {
     /// Takes a sample, with the spares as `report` has them.
     fn sample(&self, report: &PoolReport) {
         let found = report.devices.iter().find(|found| found.device == self.monitor.device());
-        self.monitor.sample(found.map_or(0, |found| releasable(found, &self.limits)));
+        self.monitor.sample(|| found.map_or(0, |found| releasable(found, &self.limits)));
     }
 
     /// What its thread does.
