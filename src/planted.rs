@@ -69,6 +69,7 @@ pub enum Fault {
     DeviceCountedTwice,
     AcknowledgeRefused,
     SparesKeptWhenShort,
+    ReadOnlyTruncated,
 }
 
 impl Fault {
@@ -134,6 +135,7 @@ impl Fault {
         Self::DeviceCountedTwice,
         Self::AcknowledgeRefused,
         Self::SparesKeptWhenShort,
+        Self::ReadOnlyTruncated,
     ];
 }
 

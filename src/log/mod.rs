@@ -319,7 +319,8 @@ impl Log {
     }
 
     /// Frees the segments that hold only records before `offset`. Needs no append and no new file. The last segment
-    /// always stays. The space of a file that a reader is in comes back when the reader has left it.
+    /// always stays. The space of a file that a reader is in comes back when the reader has left it. A log that is open for
+    /// reading only, see [`Stopped::ReadOnly`], frees none until it is opened anew.
     ///
     /// # Errors
     /// [`TruncateError`].

@@ -25,11 +25,16 @@ impl Shared {
             let keep_from = offset.min(state.durable);
             state.truncated = state.truncated.max(keep_from);
             let (mut freed, mut bytes) = (0, 0);
+            // What was found at open could not be made durable: neither the last one's header, which holds the next offset,
+            // nor any name may be there after a power cut (I8). It cuts nothing until it is opened anew.
+            let unproved = matches!(state.status, Status::Stopped(Stopped::ReadOnly(_)))
+                && !planted::is(Fault::ReadOnlyTruncated);
             // The last one always stays, and it must be a durable one: its header holds the log's next offset (I8).
-            while state
-                .segments
-                .get(1)
-                .is_some_and(|next| next.base <= keep_from && may_be_the_last(next))
+            while !unproved
+                && state
+                    .segments
+                    .get(1)
+                    .is_some_and(|next| next.base <= keep_from && may_be_the_last(next))
             {
                 let Some(segment) = state.segments.pop_front() else { break };
                 self.files.forget(segment.id);

@@ -1,6 +1,7 @@
 //! The calls of [`FileSystem`] and [`File`], each counted, and open to faults, before it is done.
 
 use super::fault::OpKind;
+use super::image::SECTOR;
 use super::machine::{Ask, Go, Machine};
 use super::names::Inode;
 use super::tree::{Node, errno};
@@ -239,6 +240,14 @@ impl SimFile {
     }
 }
 
+/// What a write that stops short has done: it stops where a sector does. Writes to regular files go page by page, and a file
+/// system that stops within a sector would leave one that is neither old nor new, which no disk is taken to do.
+fn whole_sectors(position: u64, most: usize) -> usize {
+    let sector = SECTOR as u64;
+    let end = (position + most as u64).next_multiple_of(sector);
+    usize::try_from(end - position).unwrap_or(usize::MAX)
+}
+
 impl File for SimFile {
     fn len(&self) -> io::Result<u64> {
         let (machine, go) = self.begin(OpKind::Metadata, 0, 0)?;
@@ -256,7 +265,8 @@ impl File for SimFile {
     fn write_raw(&self, position: u64, bytes: &[u8]) -> io::Result<usize> {
         let (mut machine, go) = self.begin(OpKind::Write, position, bytes.len() as u64)?;
         let most = match go {
-            Go::Short(most) | Go::Die(most) => most.min(bytes.len()),
+            Go::Short(most) => whole_sectors(position, most).min(bytes.len()),
+            Go::Die(most) => most.min(bytes.len()),
             _ => bytes.len(),
         };
         let written = machine.write(self.inode, position, &bytes[..most], go == Go::Lie);

@@ -128,7 +128,8 @@ pub enum What {
     Errno(i32),
     /// The call is interrupted by a signal (`EINTR`) before it does anything; a sync keeps its dirty data.
     Interrupted,
-    /// A read or write transfers at most so many bytes; other calls are not affected.
+    /// A read or write transfers at most so many bytes, a write up to the end of the sector that the last of them is in; other
+    /// calls are not affected.
     Short(usize),
     /// The call is done, and then answers with this number.
     DoneThen(i32),

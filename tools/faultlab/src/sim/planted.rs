@@ -264,6 +264,8 @@ planted! {
         By::Check("case_A13", pressure::case_a13_a_level_does_not_flap);
     planted_permit_used_twice_is_caught: PermitUsedTwice,
         By::Check("permit_used_once", pressure::a_permit_is_used_once);
+    planted_read_only_truncated_is_caught: ReadOnlyTruncated,
+        By::Check("not_durable", rules::what_is_not_durable_is_not_all_that_is_left);
     planted_device_counted_twice_is_caught: DeviceCountedTwice,
         By::Check("device_once", pressure::a_device_is_counted_once);
     planted_acknowledge_refused_is_caught: AcknowledgeRefused,

@@ -1,7 +1,7 @@
 //! Rules of the spare pool that show without a crash.
 
 use super::constructed::segment;
-use super::crash::Crash;
+use super::crash::{Crash, Point};
 use super::pool::{full_disk, reusing, three_files};
 use super::scripts::{empty, failed_sync};
 use super::world::{SIZES, World};
@@ -42,6 +42,39 @@ pub fn a_file_without_a_header_is_deleted() {
     world.start();
     world.work();
     assert_eq!((world.pool().ready, world.spare_files().len()), ([0; 3], 0));
+}
+
+/// A log that opens for reading only, as what was found could not be made durable, frees no file: its last header may be in
+/// the page cache alone, and so may the name of the file that has it.
+pub fn what_is_not_durable_is_not_all_that_is_left() {
+    let mut base = empty();
+    base.start();
+    base.open("a");
+    base.append("a", &[512; 7]);
+    base.close();
+    for op in 0..30 {
+        let mut world = base.fork();
+        world.start();
+        world.open("a");
+        // Dies on the way into the second file.
+        let op = world.fs.ops() + op;
+        world.dies_at(Some(Point { op, bytes: 0 }));
+        world.append("a", &[512; 2]);
+        world.abandon();
+        Crash::Death.strike(&world.fs);
+        world.dies_at(None);
+        world.inject(Fault::nth(OpKind::SyncDir, 0, What::Errno(libc::EIO)).on("logs/a"));
+        world.start();
+        world.open("a");
+        world.truncate_all("a");
+        world.abandon();
+        Crash::Nothing.strike(&world.fs);
+        world.fs.clear_faults();
+        (world.faulty, world.broken) = (false, false);
+        world.recover();
+        world.must_append("a", &[512]);
+        world.read("a");
+    }
 }
 
 /// Where a name among the spares cannot be had, giving a file up is deleting it: what frees space needs none.
