@@ -229,16 +229,20 @@ fn fs_short_transfers_and_interruptions_are_finished_by_the_provided_calls() {
     let fs = machine();
     let file = create(&fs, PATH);
     fs.inject(Fault::nth(OpKind::Write, 0, What::Short(3)));
-    assert_eq!(file.write_raw(0, b"0123456789").unwrap(), 3);
+    // It stops at the end of a sector, and not within one.
+    let bytes: Vec<u8> = (0..1_300_u32).map(|at| (at % 251) as u8).collect();
+    assert_eq!(file.write_raw(0, &bytes).unwrap(), 512);
     fs.inject(Fault::nth(OpKind::Write, 0, What::Short(4)));
+    assert_eq!(file.write_raw(510, &bytes[510..]).unwrap(), 514);
+    fs.inject(Fault::nth(OpKind::Write, 0, What::Short(600)));
     fs.inject(Fault::nth(OpKind::Write, 1, What::Interrupted));
-    file.write_at(0, b"0123456789").unwrap();
-    assert_eq!(fs.cached(PATH).unwrap(), b"0123456789");
+    file.write_at(0, &bytes).unwrap();
+    assert_eq!(fs.cached(PATH).unwrap(), bytes);
     fs.inject(Fault::nth(OpKind::Read, 0, What::Interrupted));
     fs.inject(Fault::nth(OpKind::Read, 1, What::Short(1)));
     let mut into = [0; 10];
     assert_eq!(file.read_at(0, &mut into).unwrap(), 10);
-    assert_eq!(&into, b"0123456789");
+    assert_eq!(into, bytes[..10]);
     fs.inject(Fault::nth(OpKind::Write, 0, What::Short(0)));
     assert_eq!(file.write_at(0, b"x").unwrap_err().kind(), ErrorKind::WriteZero);
 }

@@ -84,7 +84,8 @@ fn nobody_reads(place: &Place) {
     assert!((45_000..=50_000).contains(delays.last().unwrap()), "{kind}: {delays:?}");
     // A sample may find a little more than the books had.
     assert!(delays.windows(2).all(|pair| pair[1] + 2_000 >= pair[0]), "{kind}: {delays:?}");
-    assert!(told[first].0 <= soft, "{kind}: slowed at {} free", told[first].0);
+    // What was free a moment before, when the next file may not have been there yet.
+    assert!(told[first].0 <= soft + (1 << 20), "{kind}: slowed at {} free", told[first].0);
     // Spares count as free until they are taken or released, which the next sample shows: by so much it may be lower.
     let budget = node.limits().pool.budget.of(node.pressure().disks[0].total);
     assert!(lowest + budget >= hard, "{kind}: {lowest} of {hard}");
