@@ -65,7 +65,6 @@ pub(crate) struct Grant {
 pub struct Permit {
     grant: Grant,
     not_before: Duration,
-    expires: Duration,
     used: AtomicBool,
     /// Of the bytes that wait, of the log and of the node; given back with the permit.
     _share: Option<(Share, Share)>,
@@ -73,9 +72,9 @@ pub struct Permit {
 
 impl Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { grant, not_before, expires, used, .. } = self;
+        let Self { grant, not_before, used, .. } = self;
         let mut shown = f.debug_struct("Permit");
-        shown.field("grant", grant).field("not_before", not_before).field("expires", expires);
+        shown.field("grant", grant).field("not_before", not_before);
         shown.field("used", used).finish_non_exhaustive()
     }
 }
@@ -87,8 +86,7 @@ impl Permit {
         not_before: Duration,
         share: Option<(Share, Share)>,
     ) -> Self {
-        let expires = not_before.saturating_add(PERMIT_LIFE);
-        Self { grant, not_before, expires, used: AtomicBool::new(false), _share: share }
+        Self { grant, not_before, used: AtomicBool::new(false), _share: share }
     }
 
     /// What the write is for.
@@ -126,7 +124,11 @@ impl Permit {
     /// # Errors
     /// [`PermitError::Expired`].
     pub fn check_age(&self, now: Duration) -> Result<(), PermitError> {
-        if now > self.expires { Err(PermitError::Expired) } else { Ok(()) }
+        if now.saturating_sub(self.not_before) > PERMIT_LIFE {
+            Err(PermitError::Expired)
+        } else {
+            Ok(())
+        }
     }
 
     /// Uses it up, when all else that the batch needs is there. Two that try at once do not both get through.

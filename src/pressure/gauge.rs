@@ -50,19 +50,48 @@ impl GaugeCell {
     }
 
     pub(super) fn get(&self, now: Duration) -> Gauge {
-        let word = self.0.load(Relaxed);
-        let level = match word & 3 {
-            0 => Level::Ok,
-            1 => Level::Soft,
-            2 => Level::Hard,
-            _ => Level::Reserve,
-        };
-        let permille = u16::try_from(word >> 2 & 1023).unwrap_or(1000);
-        match (word >> 12).checked_sub(1) {
-            Some(begun) if !is_old(Duration::from_millis(begun), now) => Gauge { level, permille },
-            _ => Gauge::unknown(level),
-        }
+        self.at(millis(now))
     }
+
+    /// The same with the time in milliseconds.
+    fn at(&self, now_millis: u64) -> Gauge {
+        let word = self.0.load(Relaxed);
+        let level = LEVELS[(word & 3) as usize];
+        if !is_fresh(word, now_millis) && !planted::is(Fault::OldSampleTakenForGood)
+            || word >> 12 == 0
+        {
+            return Gauge::unknown(level);
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "ten bits")]
+        let permille = (word >> 2 & 1023) as u16;
+        Gauge { level, permille }
+    }
+
+    /// Whether the level is ok, by a sample that is not old: asked at every append, so in a few instructions.
+    #[inline]
+    pub(super) fn is_ok(&self, now_millis: u64) -> bool {
+        let word = self.0.load(Relaxed);
+        word & 3 == 0 && is_fresh(word, now_millis)
+    }
+}
+
+/// Of a word: whether there was a sample, and it is not old. A time that seems to go back is no age.
+#[inline]
+fn is_fresh(word: u64, now_millis: u64) -> bool {
+    // One more than the time, which was noted in the same way.
+    let begun = word >> 12;
+    begun > 0 && now_millis.wrapping_add(1) <= begun + STALE_MILLIS
+}
+
+const LEVELS: [Level; 4] = Level::ALL;
+
+#[allow(clippy::cast_possible_truncation, reason = "five seconds")]
+const STALE_MILLIS: u64 = STALE.as_millis() as u64;
+
+/// Whole milliseconds.
+#[inline]
+pub(crate) fn millis(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis()))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod thresholds;
 
 pub use change::LevelChange;
 pub use disk::{DiskChange, DiskMonitor, DiskReading, DiskReason, Shortage};
+pub(crate) use gauge::millis;
 pub use gauge::{Gauge, STALE};
 pub use memory::{
     GroupMemory, LimitFrom, MemoryChange, MemoryMonitor, MemoryReading, MemoryReason, MemorySample,

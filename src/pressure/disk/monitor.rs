@@ -317,6 +317,12 @@ impl DiskMonitor {
         self.gauge.get(now)
     }
 
+    /// Whether the level is ok, at so many milliseconds.
+    #[inline]
+    pub(crate) fn is_ok(&self, now_millis: u64) -> bool {
+        self.gauge.is_ok(now_millis)
+    }
+
     /// The device (`st_dev`).
     #[must_use]
     pub fn device(&self) -> u64 {

@@ -210,6 +210,12 @@ impl MemoryMonitor {
         self.with_growth(self.gauge.get(now))
     }
 
+    /// Whether the level is ok, at so many milliseconds.
+    #[inline]
+    pub(crate) fn is_ok(&self, now_millis: u64) -> bool {
+        self.gauge.is_ok(now_millis) && self.used_now() < self.sampled.soft.load(Relaxed)
+    }
+
     /// Other limits from now on, which [`Limits::changed_live`] has passed; `limits.memory.limit` stays what it was.
     pub fn set_limits(&self, limits: &Limits) {
         let mut state = self.state();
