@@ -19,6 +19,7 @@ pub trait Clock: Debug + Send + Sync {
 
 /// One reading of a clock, for each append: no more instructions than it takes.
 #[inline]
+#[allow(clippy::disallowed_methods, reason = "the room that owns the clocks")]
 fn read(clock: libc::clockid_t) -> Option<Duration> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of ours, which lives for the whole call.
