@@ -402,7 +402,9 @@ impl Future for AppendFuture<'_> {
         let prepares = {
             let state = shared.lock();
             if self.seen.is_some_and(|seen| state.prepares > seen)
-                && let Some(error) = &state.prepare_error
+                && let Some((class, error)) = &state.prepare_error
+                // A file that is refused to one class of writes is not refused to another.
+                && class.is_none_or(|class| class == self.permit.class())
             {
                 return Poll::Ready(self.log.counted(Err(error.clone())));
             }

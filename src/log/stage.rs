@@ -146,7 +146,11 @@ impl Shared {
         match need {
             Need::Room => self.schedule_commit(&mut state),
             Need::File(missing) => {
-                state.wanted = Some((missing, permit.class()));
+                // What pressure refuses first does not push out what it never refuses: it asks again.
+                let class = permit.class();
+                if state.wanted.as_ref().is_none_or(|(_, asked)| *asked <= class) {
+                    state.wanted = Some((missing, class));
+                }
                 self.schedule_prepare(&mut state);
             }
             Need::Tail | Need::Heal => self.schedule_prepare(&mut state),
@@ -447,10 +451,11 @@ impl Shared {
         // What was asked for early may have come with a batch that rolled by itself meanwhile: one more would lie idle.
         let late = self.next_early(&state).is_none();
         drop(state);
-        let mut result = Ok(());
+        let (mut result, mut of_class) = (Ok(()), None);
         let wanted = wanted.filter(|(missing, _)| open && !(missing.is_early() && late));
         if let Some((missing, purpose)) = wanted {
             let early = missing.is_early();
+            of_class = Some(purpose);
             result = match self.reserve(missing, purpose) {
                 // Nobody waits for it, and who waits for something else is not to be refused for it.
                 Err(error) if early => {
@@ -464,12 +469,13 @@ impl Shared {
             let state = self.lock();
             let missing = state.active.as_ref().is_some_and(|active| active.tail.is_none());
             if missing && state.chunks.is_empty() && !state.leader {
+                of_class = None;
                 result = self.load_tail(state).map(drop);
             }
         }
         let mut state = self.lock();
         state.prepares += 1;
-        state.prepare_error = result.err();
+        state.prepare_error = result.err().map(|error| (of_class, error));
         self.wake_all(state);
     }
 

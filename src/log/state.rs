@@ -224,9 +224,9 @@ pub(crate) struct State {
     pub(crate) opening: Option<Spare>,
     /// What the worker is asked to reserve.
     pub(crate) wanted: Option<(Missing, WriteClass)>,
-    /// How often the worker has prepared, and what the last time ended in.
+    /// How often the worker has prepared, and what the last time ended in: for writes of a class, or for all.
     pub(crate) prepares: u64,
-    pub(crate) prepare_error: Option<AppendError>,
+    pub(crate) prepare_error: Option<(Option<WriteClass>, AppendError)>,
     /// The file whose failure is not healed yet, and why not.
     pub(crate) to_heal: Option<Arc<Segment>>,
     pub(crate) heal_error: Option<DiskError>,

@@ -41,7 +41,9 @@ struct State {
     /// Counts the changes.
     version: u64,
     items: std::collections::BTreeMap<Subject, Attention>,
-    wakers: Vec<Waker>,
+    /// Of the tasks that wait, by subscription: the last one that asked.
+    wakers: std::collections::BTreeMap<u64, Waker>,
+    subscriptions: u64,
     closed: bool,
 }
 
@@ -81,15 +83,11 @@ impl Board {
     pub(super) fn wake(&self) {
         let wakers = std::mem::take(&mut self.lock().wakers);
         self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().for_each(Waker::wake);
     }
 
     pub(super) fn items(&self) -> Vec<Attention> {
         self.lock().items.values().cloned().collect()
-    }
-
-    fn version(&self) -> u64 {
-        self.lock().version
     }
 }
 
@@ -98,13 +96,17 @@ impl Board {
 #[derive(Debug)]
 pub struct PressureChanges {
     watch: Arc<Watch>,
+    number: u64,
     seen: u64,
 }
 
 impl PressureChanges {
     pub(super) fn new(watch: Arc<Watch>) -> Self {
-        let seen = watch.board.version();
-        Self { watch, seen }
+        let mut state = watch.board.lock();
+        state.subscriptions += 1;
+        let (number, seen) = (state.subscriptions, state.version);
+        drop(state);
+        Self { watch, number, seen }
     }
 
     /// Waits until a level has changed since the last call that gave one, at most `timeout`; gives the pressure then. `None`
@@ -132,6 +134,13 @@ impl PressureChanges {
     }
 }
 
+impl Drop for PressureChanges {
+    fn drop(&mut self) {
+        let waker = self.watch.board.lock().wakers.remove(&self.number);
+        drop(waker);
+    }
+}
+
 #[derive(Debug)]
 struct Changed<'a>(&'a mut PressureChanges);
 
@@ -142,10 +151,10 @@ impl Future for Changed<'_> {
         let watch = Arc::clone(&self.0.watch);
         let mut state = watch.board.lock();
         if state.version == self.0.seen && !state.closed {
-            let waker = context.waker();
-            if !state.wakers.iter().any(|known| known.will_wake(waker)) {
-                state.wakers.push(waker.clone());
-            }
+            let former = state.wakers.insert(self.0.number, context.waker().clone());
+            drop(state);
+            // It may be the last of its task.
+            drop(former);
             return Poll::Pending;
         }
         let new = self.0.look(&state);

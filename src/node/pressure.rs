@@ -80,6 +80,8 @@ pub(super) struct Watch {
     disks: RwLock<Vec<Arc<Disk>>>,
     memory: Arc<MemoryMonitor>,
     memory_told: AtomicU8,
+    /// Held while limits are changed, so that all gauges have the same.
+    changing: Mutex<()>,
     /// Held while levels are told, so that the last that is told is the last that was seen.
     telling: Mutex<()>,
     memory_sampled: Mutex<Option<Duration>>,
@@ -110,6 +112,7 @@ impl Watch {
             disks: RwLock::default(),
             memory,
             memory_told: AtomicU8::new(Level::Ok as u8),
+            changing: Mutex::default(),
             telling: Mutex::default(),
             memory_sampled: Mutex::default(),
             admission: Arc::new(admission),
@@ -153,6 +156,9 @@ impl Watch {
 
     /// Takes over limits that were checked; they count from now on.
     pub(super) fn set_limits(&self, limits: Limits) {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        // First, for a device that is met at this moment.
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits.clone();
         self.admission.set_limits(&limits);
         self.memory.set_limits(&limits);
         for disk in self.disks() {
@@ -161,7 +167,6 @@ impl Watch {
         if let Some(pool) = self.pool() {
             pool.set_options(limits.pool);
         }
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
         self.look();
     }
 
@@ -203,6 +208,8 @@ impl Watch {
         }
         disks.push(Arc::clone(&disk));
         drop(disks);
+        // They may have been changed while the first sample was taken.
+        disk.monitor.set_limits(&self.limits());
         self.look();
         Ok(disk)
     }

@@ -130,9 +130,15 @@ impl Account {
     }
 
     pub(super) fn unseen(&self, now: Duration) -> u64 {
-        let counts = |(at, _): &&(Duration, u64)| now.saturating_sub(*at) <= UNSEEN_FOR;
-        let released = self.released.iter().filter(counts);
+        let released = self.released.iter().filter(|(at, _)| self.counts(*at, now));
         released.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// Whether what was released then still counts. While no sample comes it does, as debits do: else the books would run
+    /// out for a device on which nothing but a call hangs.
+    fn counts(&self, at: Duration, now: Duration) -> bool {
+        let since = self.sample.is_some_and(|sample| sample.begun > at);
+        !since || now.saturating_sub(at) <= UNSEEN_FOR
     }
 
     pub(super) fn debited(&self) -> u64 {
@@ -180,7 +186,7 @@ impl Account {
         self.spares_released = self.spares_released.saturating_add(spares);
         // They were counted there.
         self.reclaimable = self.reclaimable.saturating_sub(spares);
-        while self.released.front().is_some_and(|(at, _)| now.saturating_sub(*at) > UNSEEN_FOR) {
+        while self.released.front().is_some_and(|(at, _)| !self.counts(*at, now)) {
             self.released.pop_front();
         }
         // With the time of the older one: it counts no longer than that.
@@ -258,6 +264,21 @@ mod tests {
         account.release(at(1), 100, 0);
         sampled(&mut account, 2, 500, 0);
         assert_eq!((account.free(at(6)), account.free(at(7))), (Some(600), Some(500)));
+    }
+
+    /// A device in a steady state, on which the call for free space hangs: as much is released as is taken.
+    #[test]
+    fn without_samples_the_books_do_not_run_out() {
+        let mut account = Account::default();
+        sampled(&mut account, 0, 500, 0);
+        for second in 1..1_000 {
+            account.debit(10);
+            account.ended(10);
+            account.release(at(second), 10, 0);
+            assert_eq!(account.free(at(second)), Some(500), "after {second} s");
+        }
+        sampled(&mut account, 1_001, 500, 0);
+        assert_eq!(account.free(at(1_007)), Some(500));
     }
 
     #[test]

@@ -109,7 +109,12 @@ fn section<'a>(path: &Path, names: impl Iterator<Item = &'a str>) -> Result<&'st
     const LIMITS: &str = "limits";
     let near = |name: &str| strsim::jaro_winkler(&name.to_lowercase(), LIMITS) > 0.85;
     let names: Vec<&str> = names.collect();
-    if let Some(name) = names.iter().find(|name| **name != LIMITS && near(name)) {
+    let same = |name: &str| name.eq_ignore_ascii_case(LIMITS);
+    let mistaken = |name: &&&str| {
+        // Beside the section itself only one that differs in nothing but case is surely meant for it.
+        **name != LIMITS && (same(name) || near(name) && !names.contains(&LIMITS))
+    };
+    if let Some(name) = names.iter().find(mistaken) {
         let what = format!("{name}: no such section; is `{LIMITS}` meant?");
         return Err(wrong(path, what).with("field", *name));
     }
