@@ -109,6 +109,19 @@ fn failing_calls_are_answered_and_a_lying_sync_is_found() {
     assert!(lies.iter().all(|lie| lie["acks"].as_u64().unwrap() > 0), "{all}");
 }
 
+/// A file system that is killed on, and filled to the last byte: what frees space goes on, and publishes do when it is back.
+#[test]
+fn a_small_mount_loses_nothing_and_goes_on_when_it_was_full() {
+    let name = "a_small_mount_loses_nothing_and_goes_on_when_it_was_full";
+    let dir = tempfile::tempdir().unwrap();
+    let (code, told, all) = lab(dir.path(), &["mounts", "--kinds", "tmpfs", "--rounds", "2"]);
+    assert_eq!(code, 0, "{all}");
+    if told["kinds"].as_array().is_none_or(Vec::is_empty) {
+        return skip::skip(name, "no mount can be made here");
+    }
+    assert!(told["kinds"][0]["full"]["refused"].as_u64().unwrap() > 0, "{all}");
+}
+
 /// What only the order of system calls shows, as the page cache survives a kill; and what a restart shows too.
 #[test]
 fn known_mistakes_of_the_engine_are_found() {

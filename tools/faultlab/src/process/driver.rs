@@ -26,6 +26,11 @@ pub fn options() -> NodeOptions {
     // A mistake is made in the thread that it is planted in.
     options.recovery_threads = if planted().is_some() { 1 } else { 4 };
     options.idle_checkpoint = Duration::from_millis(300);
+    // What a disk does that is full to the last byte is the matter here, before which levels stand.
+    let disk = &mut options.limits.disk;
+    for (line, millionths) in [(&mut disk.soft, 3), (&mut disk.hard, 2), (&mut disk.reserve, 1)] {
+        (line.share, line.floor) = (Fraction::millionths(millionths), Size(0));
+    }
     options.limits.pool.kept_back = Size(512 << 10);
     options.limits.pool.kept_back_share = Fraction::percent(5);
     options.limits.pool.budget_cap = Size(4 << 20);

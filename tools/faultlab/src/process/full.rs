@@ -200,7 +200,7 @@ fn refuse(
 
 /// Refusals on a full file system say that it is full.
 fn check_space(session: &mut Session<'_>, running: &Running) {
-    let said = ["No space left", "quota", "limited", "space"];
+    let said = ["No space left", "quota", "ERR_LIMITED", "space"];
     if !said.iter().any(|text| running.reason.contains(text)) {
         let reason = running.reason.clone();
         session.broken("refused", format!("not for want of space: {reason:?}"));
