@@ -22,6 +22,7 @@ use plimsoll::{
     Level, LimitReason, Limited, Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset,
     Size, WriteClass,
 };
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -522,4 +523,84 @@ fn at_soft_the_pool_gives_up_its_spares_and_keeps_what_is_kept_back() {
     log.truncate_before(log.durable()).unwrap();
     machine.tick(&node);
     assert_eq!(node.stats().pools[0].bytes, 0);
+}
+
+/// Two tasks wait for a file, and there is none for one of them: that is not the other's answer.
+#[test]
+fn case_A11_an_acknowledgement_is_not_refused_for_the_file_of_a_publish() {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    for acknowledged_first in [true, false] {
+        let machine = Machine::new();
+        let node = machine.start();
+        let log = open(&node, "a");
+        // Above hard, and less above than the smallest file takes.
+        machine.says(64 * MIB, 12 * MIB + 32_768);
+        machine.tick(&node);
+        assert_eq!(node.pressure().level, Level::Soft);
+        let permit = |class| match log.admit(class, 3) {
+            Decision::Admit(permit) => permit,
+            Decision::Delay { wait, permit } => {
+                machine.clock.advance(wait);
+                permit
+            }
+            Decision::Refuse(limited) => panic!("{limited}"),
+        };
+        let records = [NewRecord::new(b"one")];
+        let mut publish = pin!(log.append_async(permit(WriteClass::Publish), &records));
+        let mut acknowledge = pin!(log.append_async(permit(WriteClass::Acknowledge), &records));
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut refused, mut staged) = (None, None);
+        for turn in 0..20 {
+            let mut ask = || {
+                if staged.is_none()
+                    && let Poll::Ready(answer) = acknowledge.as_mut().poll(&mut context)
+                {
+                    staged = Some(answer.map(drop));
+                }
+            };
+            if acknowledged_first || turn > 0 {
+                ask();
+            }
+            let mut other = Context::from_waker(Waker::noop());
+            if refused.is_none()
+                && let Poll::Ready(answer) = publish.as_mut().poll(&mut other)
+            {
+                refused = Some(answer);
+            }
+            if !acknowledged_first && turn == 0 {
+                ask();
+            }
+            while node.step() {}
+        }
+        staged.expect("an answer").expect("an acknowledgement is not refused");
+        // It may have found room in the file of the other.
+        if let Some(Err(error)) = refused {
+            assert!(matches!(error, AppendError::Limited(_)), "{error}");
+        }
+    }
+}
+
+/// A task that stopped waiting is not kept.
+#[test]
+fn a_subscription_keeps_one_waker_and_none_when_it_is_dropped() {
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
+    struct Task;
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    let machine = Machine::new();
+    let node = machine.start();
+    let mut changes = node.pressure_changes();
+    let tasks: Vec<_> = (0..10).map(|_| Arc::new(Task)).collect();
+    for task in &tasks {
+        let waker = Waker::from(Arc::clone(task));
+        let polled = pin!(changes.changed()).as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    let held: usize = tasks.iter().map(|task| Arc::strong_count(task) - 1).sum();
+    assert_eq!(held, 1);
+    drop(changes);
+    assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1));
 }
