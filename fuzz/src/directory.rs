@@ -404,7 +404,18 @@ impl World {
                     *byte ^= mask;
                 }
             }),
-            Change::Header { file, at, to } => edit(file, &|bytes| set(bytes, 0, at, to)),
+            Change::Header { file, at, to } => edit(file, &|bytes| {
+                let before = bytes.get(..512).map(<[u8]>::to_vec);
+                set(bytes, 0, at, to);
+                // A start makes a file as long as its header says, and inspection reads all of it, as it must: what takes its
+                // time in proportion to a file of a gigabyte says nothing here.
+                let sector = &bytes[..bytes.len().min(512)];
+                if let (Some(before), Ok(header)) = (before, Header::parse(sector))
+                    && header.capacity > LARGEST
+                {
+                    bytes[..512].copy_from_slice(&before);
+                }
+            }),
             Change::Checkpoint { file, at, to } => edit(file, &|bytes| set(bytes, 4096, at, to)),
             Change::Zero { file, sector, count } => edit(file, &|bytes| {
                 let range = sectors(sector, count, bytes.len());
@@ -673,6 +684,9 @@ fn set(bytes: &mut [u8], start: usize, at: u16, to: u8) {
     let crc = crc32(&sector[..508]);
     sector[508..].copy_from_slice(&crc.to_le_bytes());
 }
+
+/// No header says more.
+const LARGEST: u64 = 16 << 20;
 
 /// CRC-32 (ISO-HDLC), bit by bit: a second opinion on the one that the format uses.
 fn crc32(bytes: &[u8]) -> u32 {
