@@ -245,4 +245,9 @@ fn damage_is_told_after_what_stands_before_it() {
     let logs = run("logs {} --json", &dir.data()).exits(1).json();
     assert_eq!((&logs[0]["state"], &logs[0]["tail"]), (&"damaged".into(), &500.into()));
     feed("append {} numbers", &dir.data(), b"more\n").exits(1).says(&["damaged at byte 28192"]);
+    // Nor does it deny what was confirmed behind the damage.
+    for from in ["501", "999", "5000"] {
+        let told = run(&format!("read {{}} numbers --from {from}"), &dir.data()).exits(1);
+        told.says(&["damaged at byte 28192"]);
+    }
 }

@@ -67,6 +67,10 @@ impl Read {
         }
         let interrupt = if self.follow { Some(Interrupt::watch()?) } else { None };
         let start = self.start(&view)?;
+        // "Not there yet" would deny what was confirmed behind the damage.
+        if let Some(damage) = view.damage().filter(|_| start > view.end()) {
+            return Err(damage.clone().into());
+        }
         let records = Records::new(view, start)?;
         self.print(records, self.form(as_json), interrupt.as_ref())
     }
