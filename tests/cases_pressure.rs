@@ -432,7 +432,9 @@ fn a_permit_after_a_delay_is_not_valid_before_and_holds_its_bytes() {
     // What waits holds memory: 4 MiB of a log, and no more.
     let (_, second) = delayed(2 * MIB).unwrap();
     assert_eq!(node.stats().admission.waiting_bytes, 4 * MIB);
-    assert_eq!(delayed(1).unwrap_err().reason, LimitReason::Disk);
+    let limited = delayed(1).unwrap_err();
+    assert_eq!((limited.reason, limited.level), (LimitReason::Disk, Level::Soft));
+    assert!(limited.detail.contains("may wait out its delay"), "{limited}");
     drop(second);
     assert_eq!(node.stats().admission.waiting_bytes, 2 * MIB);
     machine.clock.advance(wait);
@@ -603,4 +605,31 @@ fn a_subscription_keeps_one_waker_and_none_when_it_is_dropped() {
     assert_eq!(held, 1);
     drop(changes);
     assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1));
+}
+
+/// A log on a mount of its own: what it takes and frees there is that device's, and so is the level that refuses it.
+#[test]
+fn the_books_of_a_log_on_another_mount_are_those_of_its_device() {
+    let machine = Machine::new();
+    machine.fs.prepare_dir("/data/logs/apart").unwrap();
+    machine.fs.mount("/data/logs/apart").unwrap();
+    let inodes = 1 << 20;
+    // A tiny and a small file fit above hard at 12 MiB, and no main one of 1 MiB.
+    let available = 12 * MIB + 500_000;
+    let space = Space { total: 64 * MIB, available, inodes, inodes_available: inodes };
+    machine.fs.set_space_at("/data/logs/apart", Some(space)).unwrap();
+    let node = machine.start();
+    let log = open(&node, "apart");
+    let refused = (0..1_000).find_map(|_| publish(&log, WriteClass::Publish, 4_000).err());
+    let refused = limited(Err(refused.expect("its device has an end")));
+    assert_eq!(refused.level, Level::Hard);
+    assert_eq!(refused.device.as_deref(), Some("/data/logs/apart".as_ref()));
+    let levels = || node.pressure().disks.iter().map(|disk| disk.level).collect::<Vec<_>>();
+    assert_eq!(levels(), [Level::Ok, Level::Hard]);
+    publish(&open(&node, "beside"), WriteClass::Publish, 4_000).unwrap();
+    publish(&log, WriteClass::Acknowledge, 4_000).unwrap();
+    let freed = log.truncate_before(log.durable()).unwrap();
+    assert!(freed.segments_freed > 0, "{freed:?}");
+    let released: Vec<u64> = node.pressure().disks.iter().map(|disk| disk.released).collect();
+    assert_eq!(released, [0, freed.bytes_freed]);
 }

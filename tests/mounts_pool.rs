@@ -14,6 +14,8 @@ mod full_btrfs;
 mod lab;
 #[path = "mounts_pool/ledger.rs"]
 mod ledger;
+#[path = "common/outside.rs"]
+mod outside;
 #[path = "mounts_pool/reuse.rs"]
 mod reuse;
 #[path = "common/skip.rs"]

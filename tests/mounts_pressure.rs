@@ -28,6 +28,8 @@ mod ledger;
 mod memory;
 #[path = "mounts_pressure/other.rs"]
 mod other;
+#[path = "common/outside.rs"]
+mod outside;
 #[path = "mounts_pressure/place.rs"]
 mod place;
 #[path = "mounts_pressure/readers.rs"]

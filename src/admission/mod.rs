@@ -170,7 +170,12 @@ impl LogGate {
         let both =
             share.and_then(|log| Some((log, node.waiting.enter(grant.bytes, NODE_WAITING_MAX)?)));
         let Some(shares) = both else {
-            return self.refuse(grant.class, reason);
+            let refused = self.refuse(grant.class, reason);
+            let Decision::Refuse(mut limited) = refused else { return refused };
+            // At soft nothing else would say why.
+            let why = "as much as may wait out its delay does so already";
+            limited.detail = format!("{}; {why}", limited.detail).into();
+            return Decision::Refuse(limited);
         };
         node.counters.delayed(grant.class, reason, wait);
         Decision::Delay { wait, permit: Permit::new(grant, now.saturating_add(wait), Some(shares)) }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// How often the worker takes a turn without being asked.
 const TURN: Duration = Duration::from_millis(250);
+
 /// How long the pool waits between two parts of a file that it makes ahead: 250 MB a second at most.
 const PACE: Duration = Duration::from_millis(4);
 #[derive(Debug, Default)]

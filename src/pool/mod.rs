@@ -130,9 +130,8 @@ impl SparePool {
         let device = match self.devices.iter().find(|device| device.id == id) {
             Some(device) => Arc::clone(device),
             None => {
+                // Its space comes with the first sample; there is no budget before.
                 let device = Arc::new(Device::new(id, self.options()));
-                // Where it cannot be told there is no budget until it can.
-                device.lock().space = fs.space(dir).ok();
                 self.devices.push(Arc::clone(&device));
                 device
             }

@@ -287,7 +287,8 @@ impl Shelf {
     /// # Errors
     /// Of the removal; the books count its bytes as free for some seconds all the same.
     pub(super) fn remove_of_log(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        self.ledger.freed(self.device.id, bytes, Freed::File);
+        let device = path.parent().map_or(self.device.id, |log| self.device_of(log));
+        self.ledger.freed(device, bytes, Freed::File);
         self.fs.remove_file(path)?;
         self.space_came_back();
         Ok(())
@@ -299,9 +300,9 @@ impl Shelf {
         self.bell.ring();
     }
 
-    /// The device that `dir` is on, which may be another than that of the spares.
+    /// The device that `dir` is on: another than that of the spares only where nothing can be renamed there.
     pub(super) fn device_of(&self, dir: &Path) -> u64 {
-        if dir == self.dir {
+        if !lock(&self.apart).contains(dir) {
             return self.device.id;
         }
         self.fs.metadata(dir).map_or(self.device.id, |metadata| metadata.device)

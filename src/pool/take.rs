@@ -19,7 +19,9 @@ impl Shelf {
     /// What is ready, or made now; for what may have it also what is kept back.
     pub(super) fn take_spare(&self, want: &Want<'_>) -> Result<Spare, TakeError> {
         if self.is_apart(want.dir) {
-            return self.take_fresh(want.dir, want.class, want.purpose);
+            return self
+                .take_fresh(want.dir, want.class, want.purpose)
+                .map_err(|error| self.short(want, error));
         }
         let entitled = want.purpose.may_use_kept_back();
         let starved = self.with(|state| {
@@ -40,14 +42,18 @@ impl Shelf {
             Err(TakeError::Disk(error)) if is_no_space(&error) && entitled => {
                 Ok(self.take_any(want, error)?)
             }
-            Err(TakeError::Limited(mut limited)) => {
-                // What is only to be there early nobody misses yet.
-                if want.room > 0 {
-                    let bytes = self.sizes.of(want.class);
-                    self.ledger.ran_short(self.device.id, want.purpose, bytes);
-                    limited.level = want.purpose.refused_from().unwrap_or_default();
-                }
-                Err(limited.into())
+            other => other.map_err(|error| self.short(want, error)),
+        }
+    }
+
+    /// Tells that a file was refused to somebody. What is only to be there early nobody misses yet.
+    fn short(&self, want: &Want<'_>, error: TakeError) -> TakeError {
+        match error {
+            TakeError::Limited(mut limited) if want.room > 0 => {
+                let (device, bytes) = (self.device_of(want.dir), self.sizes.of(want.class));
+                self.ledger.ran_short(device, want.purpose, bytes);
+                limited.level = want.purpose.refused_from().unwrap_or_default();
+                limited.into()
             }
             other => other,
         }

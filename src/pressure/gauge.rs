@@ -27,7 +27,7 @@ impl Gauge {
 
 /// Whether a sample that was begun then says nothing about now.
 pub(super) fn is_old(begun: Duration, now: Duration) -> bool {
-    now.saturating_sub(begun) > STALE && !planted::is(Fault::OldSampleTakenForGood)
+    is_stale(millis(begun), millis(now)) && !planted::is(Fault::OldSampleTakenForGood)
 }
 
 /// A gauge and the time of its sample in one word, so that no reader sees a mix of two: 2 bits of level, 10 of permille,
@@ -80,7 +80,13 @@ impl GaugeCell {
 fn is_fresh(word: u64, now_millis: u64) -> bool {
     // One more than the time, which was noted in the same way.
     let begun = word >> 12;
-    begun > 0 && now_millis.wrapping_add(1) <= begun + STALE_MILLIS
+    begun > 0 && !is_stale(begun, now_millis.wrapping_add(1))
+}
+
+/// The rule, for whoever reads the word and for whoever reads the books.
+#[inline]
+fn is_stale(begun_millis: u64, now_millis: u64) -> bool {
+    now_millis > begun_millis.wrapping_add(STALE_MILLIS)
 }
 
 const LEVELS: [Level; 4] = Level::ALL;

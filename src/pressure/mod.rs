@@ -8,21 +8,20 @@
 //! Between two samples a device's books go on ([`DiskMonitor::allocate`], [`DiskMonitor::released`]), so that what the node
 //! itself does counts at once.
 
-mod change;
 mod disk;
 mod forecast;
 mod gauge;
 mod hysteresis;
 mod memory;
 mod say;
+mod since;
 mod thresholds;
 
-pub use change::LevelChange;
-pub use disk::{DiskChange, DiskMonitor, DiskReading, DiskReason, Shortage};
+pub use disk::{DiskMonitor, DiskReading, DiskReason, Shortage};
 pub(crate) use gauge::millis;
 pub use gauge::{Gauge, STALE};
 pub use memory::{
-    GroupMemory, LimitFrom, MemoryChange, MemoryMonitor, MemoryReading, MemoryReason, MemorySample,
-    MemorySource, NoMemory, SystemMemory,
+    GroupMemory, LimitFrom, MemoryMonitor, MemoryReading, MemoryReason, MemorySample, MemorySource,
+    NoMemory, SystemMemory,
 };
 pub use thresholds::Thresholds;

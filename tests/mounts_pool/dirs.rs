@@ -1,7 +1,8 @@
 //! Several nodes, and several data directories of one node: what they share, and what they do not.
 
-use crate::lab::{End, Journal, Lab, files, options, wait_for, with_budget};
+use crate::lab::{End, Journal, Lab, files, options, with_budget};
 use crate::or_skip;
+use crate::outside::wait_for;
 use faultlab::mounts::Mount;
 use plimsoll::types::Fraction;
 use plimsoll::{PoolStats, Size, WriteClass};

@@ -1,33 +1,18 @@
 //! Nothing free at all: what is kept back carries the acknowledgements, and comes first when space comes back.
 
-use crate::lab::{End, Generations, Journal, Lab, is_refused_for_space, options, wait_for};
+use crate::lab::{End, Generations, Journal, Lab, is_refused_for_space, options};
 use crate::or_skip;
+use crate::outside::wait_for;
 use faultlab::mounts::Mount;
 use plimsoll::WriteClass::{self, Acknowledge, Publish};
 use plimsoll::fs::{FileSystem, OsFileSystem};
-use std::io::Write;
 use std::path::Path;
 
 const LOGS: usize = 50;
 
-/// Takes the last byte, the share kept for root included.
+/// Takes the last byte.
 pub(crate) fn fill(dir: &Path) {
-    let mut path = dir.join("fill");
-    // Several files: XFS refuses to make one longer while it still has blocks for another.
-    for number in 0.. {
-        path.set_extension(number.to_string());
-        let Ok(mut file) = std::fs::File::create_new(&path) else { break };
-        let mut bytes = 0;
-        for step in [1 << 20, 1 << 16, 1 << 12, 1 << 8, 1] {
-            while let Ok(written) = file.write(&vec![0xa5; step]) {
-                bytes += written;
-            }
-            let _ = file.sync_all();
-        }
-        if bytes == 0 {
-            break;
-        }
-    }
+    crate::outside::fill(&dir.join("fill"));
 }
 
 /// Gives the space back.

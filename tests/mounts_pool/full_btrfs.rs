@@ -2,8 +2,9 @@
 //! the same what it needs beside them.
 
 use crate::full::{empty, fill};
-use crate::lab::{End, Generations, Journal, Lab, wait_for, with_budget};
+use crate::lab::{End, Generations, Journal, Lab, with_budget};
 use crate::or_skip;
+use crate::outside::wait_for;
 use faultlab::mounts::{self, ENOUGH, Mount};
 use plimsoll::PoolStats;
 use plimsoll::WriteClass::{Acknowledge, Publish};

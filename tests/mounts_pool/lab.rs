@@ -1,6 +1,7 @@
 //! A node on a real file system, its logs, and what must hold of its files whenever it is quiet.
 
 use crate::ledger::Ledger;
+use crate::outside::wait_for;
 use plimsoll::error::{
     AppendError, CommitError, CommitFailure, DiskError, Outcome as WriteOutcome, PublishError,
 };
@@ -12,7 +13,7 @@ use plimsoll::{Log, LogName, LogOptions, Node, NodeOptions, PoolStats, WriteClas
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,18 +98,6 @@ pub(crate) fn is_refused_for_space(error: &PublishError) -> bool {
         _ => None,
     };
     error.outcome() == WriteOutcome::NotWritten && disk.is_some_and(DiskError::is_no_space)
-}
-
-/// Waits until `done` answers; how long is nobody's business but a hanging test's.
-pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = done() {
-            return answer;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 impl Lab {

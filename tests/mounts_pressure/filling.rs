@@ -1,9 +1,8 @@
 //! A log that nobody reads fills the disk: what its publishers are told, and what goes on meanwhile.
 
 use crate::changes;
-use crate::place::{
-    Ended, Lowest, Place, Queue, each, open, options, refusal, wait_for, wait_for_kept_back,
-};
+use crate::outside::wait_for;
+use crate::place::{Ended, Lowest, Place, Queue, each, open, options, refusal, wait_for_kept_back};
 use plimsoll::error::{AppendError, Outcome, PublishError};
 use plimsoll::format::name::segment_file;
 use plimsoll::pressure::Thresholds;

@@ -1,6 +1,7 @@
 //! Free space about a line: the level changes once, and not at each sample. Time is simulated, the disk is real.
 
-use crate::place::{MIB, Place, Queue, SMALL, each, options, refusal, tmpfs, wait_for};
+use crate::outside::wait_for;
+use crate::place::{MIB, Place, Queue, SMALL, each, options, refusal, tmpfs};
 use plimsoll::clock::ManualClock;
 use plimsoll::pressure::Thresholds;
 use plimsoll::{Level, Node, NodeOptions, WriteClass};

@@ -1,7 +1,8 @@
 //! No byte is free, and the process dies: it starts there, and what is acknowledged makes room again.
 
 use crate::child::{Other, say};
-use crate::place::{Place, each, open, options, refusal, wait_for, wait_for_kept_back};
+use crate::outside::wait_for;
+use crate::place::{Place, each, open, options, refusal, wait_for_kept_back};
 use plimsoll::{Level, Log, NewRecord, Node, Offset, WriteClass};
 use std::path::Path;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Inodes run out, and a device is resized.
 
 use crate::flapping::Stepped;
-use crate::place::{MIB, Queue, SMALL, options, refusal, tmpfs, wait_for, wait_for_kept_back};
+use crate::outside::wait_for;
+use crate::place::{MIB, Queue, SMALL, options, refusal, tmpfs, wait_for_kept_back};
 use faultlab::mounts::run;
 use plimsoll::pressure::DiskReason;
 use plimsoll::{Level, LimitReason, LogName, LogOptions, Node, WriteClass};

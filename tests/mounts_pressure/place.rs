@@ -1,6 +1,7 @@
 //! A small file system of its own, what is free on it, a file from outside that takes that, and a node's logs on it.
 
 use crate::ledger::Ledger;
+use crate::outside::wait_for;
 use crate::skip::skip;
 use faultlab::mounts::Mount;
 use nix::errno::Errno;
@@ -10,12 +11,11 @@ use plimsoll::fs::{FileSystem, OsFileSystem};
 use plimsoll::permit::Decision;
 use plimsoll::{Limited, Log, LogName, LogOptions, Node, NodeOptions, WriteClass};
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const SMALL: u64 = 64 * MIB;
@@ -83,20 +83,7 @@ impl Place {
     /// Takes the last byte from outside, the share kept for root included.
     pub(crate) fn fill(&self) {
         self.leave(0);
-        for number in 0..100 {
-            let path = self.filler().with_extension(number.to_string());
-            let Ok(mut file) = File::create_new(path) else { break };
-            let mut bytes = 0;
-            for step in [1 << 20, 1 << 16, 1 << 12, 1 << 8, 1] {
-                while let Ok(written) = file.write(&vec![0xa5; step]) {
-                    bytes += written;
-                }
-                let _ = file.sync_all();
-            }
-            if bytes == 0 {
-                break;
-            }
-        }
+        crate::outside::fill(&self.filler());
         assert_eq!(self.available(), 0, "{}", self.kind);
     }
 
@@ -183,18 +170,6 @@ pub(crate) fn refusal(error: PublishError) -> Limited {
         PublishError::Limited(limited) => limited,
         PublishError::Append(AppendError::Limited(limited)) => limited,
         other => panic!("not refused, but failed: {other:?}"),
-    }
-}
-
-/// Waits for something that must come.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Readers and the files that are truncated under them.
 
-use crate::place::{Place, Queue, each, options, wait_for};
+use crate::outside::wait_for;
+use crate::place::{Place, Queue, each, options};
 use plimsoll::{Node, Offset, Reader, WriteClass};
 use std::path::Path;
 

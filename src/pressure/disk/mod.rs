@@ -10,4 +10,4 @@ mod reading;
 mod tests;
 
 pub use monitor::DiskMonitor;
-pub use reading::{DiskChange, DiskReading, DiskReason, Shortage};
+pub use reading::{DiskReading, DiskReason, Shortage};

@@ -1,15 +1,15 @@
 //! See [`DiskMonitor`].
 
 use super::account::Account;
-use super::reading::{DiskChange, DiskReading, DiskReason, Shortage};
+use super::reading::{DiskReading, DiskReason, Shortage};
 use crate::clock::Clock;
 use crate::fs::{FileSystem, Space};
 use crate::limits::Limits;
 use crate::planted::{self, Fault};
-use crate::pressure::change::Changes;
 use crate::pressure::forecast::Forecast;
 use crate::pressure::gauge::{Gauge, GaugeCell, is_old};
 use crate::pressure::hysteresis::{next, permille};
+use crate::pressure::since::Since;
 use crate::pressure::thresholds::Thresholds;
 use crate::types::Level;
 use std::io;
@@ -49,7 +49,7 @@ struct State {
     /// An allocation found no room, and none has succeeded since.
     no_space: bool,
     forecast: Forecast,
-    changes: Changes<DiskReason>,
+    since: Since,
 }
 
 /// A [`DiskReason::SampleFailed`].
@@ -140,7 +140,7 @@ impl DiskMonitor {
         main_file: u64,
         limits: &Limits,
     ) -> Self {
-        let changes = Changes::new(clock.unix_millis());
+        let since = Since::new(clock.unix_millis());
         let state = State {
             limits: limits.clone(),
             dirs: vec![dir.to_path_buf()],
@@ -153,7 +153,7 @@ impl DiskMonitor {
             failed: None,
             no_space: false,
             forecast: Forecast::default(),
-            changes,
+            since,
         };
         let (dir, gauge) = (dir.to_path_buf(), GaugeCell::default());
         Self { fs, dir, device, clock, main_file, gauge, state: Mutex::new(state) }
@@ -170,7 +170,7 @@ impl DiskMonitor {
         self.gauge.set(gauge, state.account.sample().map(|sample| sample.begun));
         // That nothing is known before the first sample is no change.
         if reason != DiskReason::NoSample {
-            state.changes.note(gauge.level, reason, now, self.clock.unix_millis());
+            state.since.note(gauge.level, now, self.clock.unix_millis());
         }
         gauge
     }
@@ -351,15 +351,6 @@ impl DiskMonitor {
         self.publish(&mut state);
     }
 
-    /// Changes of the level since the last time that somebody asked, oldest first: one event for each. To be asked for by
-    /// a thread that does not sample, too, or nobody says that a call hangs.
-    #[must_use]
-    pub fn changes(&self) -> Vec<DiskChange> {
-        let mut state = self.state();
-        self.publish(&mut state);
-        state.changes.take()
-    }
-
     /// All that is known of the device, at [`Clock::elapsed`] `now`.
     #[must_use]
     pub fn reading(&self, now: Duration) -> DiskReading {
@@ -375,8 +366,8 @@ impl DiskMonitor {
             level: gauge.level,
             permille: gauge.permille,
             reason,
-            since_unix_millis: state.changes.since_unix_millis(),
-            hard_for: state.changes.hard_for(now),
+            since_unix_millis: state.since.unix_millis(),
+            hard_for: state.since.hard_for(now),
             total: space.total,
             available: space.available,
             free: state.account.free(now).unwrap_or(0),

@@ -1,6 +1,6 @@
 //! What is shown of a device.
 
-use crate::pressure::{Gauge, LevelChange, STALE, Thresholds};
+use crate::pressure::{Gauge, STALE, Thresholds};
 use crate::types::Level;
 use std::fmt;
 use std::path::PathBuf;
@@ -141,6 +141,3 @@ impl fmt::Display for Shortage {
 }
 
 impl std::error::Error for Shortage {}
-
-/// A device's level changed.
-pub type DiskChange = LevelChange<DiskReason>;

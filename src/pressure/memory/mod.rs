@@ -13,7 +13,7 @@ mod tests;
 mod text;
 
 pub use monitor::MemoryMonitor;
-pub use reading::{LimitFrom, MemoryChange, MemoryReading, MemoryReason};
+pub use reading::{LimitFrom, MemoryReading, MemoryReason};
 pub use system::SystemMemory;
 
 use std::fmt::Debug;

@@ -1,12 +1,12 @@
 //! See [`MemoryMonitor`].
 
 use super::level::{Held, Lines};
-use super::reading::{LimitFrom, MemoryChange, MemoryReading, MemoryReason};
+use super::reading::{LimitFrom, MemoryReading, MemoryReason};
 use super::{GroupMemory, MemorySample, MemorySource};
 use crate::clock::Clock;
 use crate::limits::{Limits, MemoryLimits, Size};
-use crate::pressure::change::Changes;
 use crate::pressure::gauge::{Gauge, GaugeCell, is_old};
+use crate::pressure::since::Since;
 use crate::types::{Fraction, Level};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ struct State {
     lines: Lines,
     held: Held,
     failed: Option<MemoryReason>,
-    changes: Changes<MemoryReason>,
+    since: Since,
 }
 
 /// What use is held against.
@@ -121,7 +121,7 @@ impl MemoryMonitor {
             lines: Lines::default(),
             held: Held::default(),
             failed: None,
-            changes: Changes::new(clock.unix_millis()),
+            since: Since::new(clock.unix_millis()),
         };
         let far = || AtomicU64::new(u64::MAX);
         let (buffers, used) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -151,15 +151,12 @@ impl MemoryMonitor {
 
     fn publish(&self, state: &mut State) -> Gauge {
         let now = self.clock.elapsed();
-        let (gauge, mut reason) = state.judge(now);
+        let (gauge, reason) = state.judge(now);
         self.gauge.set(gauge, state.sample.as_ref().map(|(begun, _)| *begun));
         let seen = self.with_growth(gauge);
-        if seen.level > gauge.level {
-            reason = MemoryReason::Used;
-        }
         // That nothing is known before the first sample is no change.
         if reason != MemoryReason::NoSample {
-            state.changes.note(seen.level, reason, now, self.clock.unix_millis());
+            state.since.note(seen.level, now, self.clock.unix_millis());
         }
         seen
     }
@@ -230,14 +227,6 @@ impl MemoryMonitor {
         self.publish(&mut state);
     }
 
-    /// Changes of the level since the last time that somebody asked, oldest first: one event for each.
-    #[must_use]
-    pub fn changes(&self) -> Vec<MemoryChange> {
-        let mut state = self.state();
-        self.publish(&mut state);
-        state.changes.take()
-    }
-
     /// All that is known of memory, at [`Clock::elapsed`] `now`.
     #[must_use]
     pub fn reading(&self, now: Duration) -> MemoryReading {
@@ -257,8 +246,8 @@ impl MemoryMonitor {
             level: seen.level,
             permille: seen.permille,
             reason,
-            since_unix_millis: state.changes.since_unix_millis(),
-            hard_for: state.changes.hard_for(now),
+            since_unix_millis: state.since.unix_millis(),
+            hard_for: state.since.hard_for(now),
             used: self.used_now(),
             limit: bound.as_ref().map_or(0, |bound| bound.limit),
             limit_from: bound.map(|bound| bound.from).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! What is shown of memory.
 
-use crate::pressure::{Gauge, LevelChange, STALE};
+use crate::pressure::{Gauge, STALE};
 use crate::types::Level;
 use std::fmt;
 use std::time::Duration;
@@ -109,6 +109,3 @@ impl MemoryReading {
         Gauge { level: self.level, permille: self.permille }
     }
 }
-
-/// The level of memory changed.
-pub type MemoryChange = LevelChange<MemoryReason>;
