@@ -1,0 +1,9 @@
+//! The broker: durable work queues over HTTP that slow publishers down, and then let them wait, before a disk or the memory
+//! is full, while all that frees space goes on.
+//!
+//! It reaches storage only through the engine's public interface, [`plimsoll`].
+
+pub mod api;
+pub mod broker;
+pub mod event;
+pub mod name;
