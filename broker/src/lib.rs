@@ -4,6 +4,13 @@
 //! It reaches storage only through the engine's public interface, [`plimsoll`].
 
 pub mod api;
+pub mod boot;
 pub mod broker;
+pub mod catalogue;
 pub mod event;
+pub mod logs;
+pub mod marks;
+pub mod message;
 pub mod name;
+pub mod receipt;
+mod wire;
