@@ -7,3 +7,4 @@ pub mod api;
 pub mod broker;
 pub mod event;
 pub mod name;
+pub mod state;
