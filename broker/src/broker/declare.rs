@@ -42,7 +42,9 @@ impl Keeper {
         match written {
             Ok(done) => Ok(done.first),
             Err(error) => Err(match error.outcome() {
-                Outcome::NotWritten => Fault::Unavailable(format!("the catalogue takes nothing: {error}").into()),
+                Outcome::NotWritten => {
+                    Fault::Unavailable(format!("the catalogue takes nothing: {error}").into())
+                }
                 Outcome::Unknown => Fault::Unknown(error.to_string().into()),
             }),
         }

@@ -16,6 +16,7 @@ struct Way {
     queue: QueueId,
     items: Vec<DeliveryId>,
     lease_ms: u64,
+    leased_ms: u64,
 }
 
 impl HandOff {
@@ -24,8 +25,9 @@ impl HandOff {
         queue: QueueId,
         items: Vec<DeliveryId>,
         lease_ms: u64,
+        leased_ms: u64,
     ) -> Self {
-        Self(Some(Way { owner, queue, items, lease_ms }))
+        Self(Some(Way { owner, queue, items, lease_ms, leased_ms }))
     }
 
     pub(crate) fn none() -> Self {
@@ -38,9 +40,9 @@ impl HandOff {
     }
 
     fn tell(&mut self, done: bool) {
-        let Some(Way { owner, queue, items, lease_ms }) = self.0.take() else { return };
+        let Some(Way { owner, queue, items, lease_ms, leased_ms }) = self.0.take() else { return };
         // An owner that has ended keeps the leases as they were written.
-        let _ = owner.send(Handed { queue, items, lease_ms: done.then_some(lease_ms) });
+        let _ = owner.send(Handed { queue, items, lease_ms: done.then_some(lease_ms), leased_ms });
     }
 }
 

@@ -8,17 +8,18 @@ mod start;
 pub use handoff::HandOff;
 pub(crate) use registry::Registry;
 
-use crate::api::{LEASE_MAX, LEASE_MIN, PUBLISH_MAX, QueueId, RECEIVE_MAX, SETTLE_MAX, WAIT_MAX,
-    Consumer, Declared, Deleted, Delivered, Explained, Fault, NewMessage, Paused, PublishAnswer,
-    Purged, QueueSettings, QueueSummary, QueueView, Receive, Settled, StoredMessage, Verb, Why,
+use crate::api::{
+    Consumer, Declared, Deleted, Delivered, Explained, Fault, LEASE_MAX, LEASE_MIN, NewMessage,
+    PUBLISH_MAX, Paused, PublishAnswer, Purged, QueueId, QueueSettings, QueueSummary, QueueView,
+    RECEIVE_MAX, Receive, SETTLE_MAX, Settled, StoredMessage, Verb, WAIT_MAX, Why,
 };
-use crate::name::QueueName;
-use plimsoll::{Node, NodeOptions};
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
+use crate::name::QueueName;
 use crate::owner::{Command, Handle};
 use plimsoll::clock::Clock;
 use plimsoll::fs::FileSystem;
+use plimsoll::{Node, NodeOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::PoisonError;
@@ -124,8 +125,11 @@ impl Inner {
 
     fn owner_of(&self, meta: &QueueMeta) -> Result<&Handle, Fault> {
         let shard = crate::logs::shard(meta.id, self.shards);
-        let at = usize::from(meta.settings.data_dir) * usize::from(self.shards) + usize::from(shard);
-        self.owners.get(at).ok_or_else(|| Fault::Unavailable("the queue's directory is missing".into()))
+        let at =
+            usize::from(meta.settings.data_dir) * usize::from(self.shards) + usize::from(shard);
+        self.owners
+            .get(at)
+            .ok_or_else(|| Fault::Unavailable("the queue's directory is missing".into()))
     }
 }
 

@@ -119,17 +119,24 @@ fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), 
     for id in &format.directories {
         let is_it = |(_, _, directory): &Marked| {
             directory.as_ref().is_some_and(|directory| {
-                directory.directory == id.to_string() && directory.broker == format.broker.to_string()
+                directory.directory == id.to_string()
+                    && directory.broker == format.broker.to_string()
             })
         };
         let at = marked.iter().position(is_it).ok_or_else(|| {
-            data(format!("directory {id} of broker {} is missing: name all its data directories", format.broker))
+            data(format!(
+                "directory {id} of broker {} is missing: name all its data directories",
+                format.broker
+            ))
         })?;
         nodes.push(marked.swap_remove(at).0);
     }
     if !marked.is_empty() {
         let all = format.directories.len();
-        return Err(data(format!("{} directories too many: this broker was made with {all}", marked.len())));
+        return Err(data(format!(
+            "{} directories too many: this broker was made with {all}",
+            marked.len()
+        )));
     }
     Ok((nodes, Keeper { catalogue, log, since }))
 }
@@ -154,10 +161,13 @@ fn first_start(marked: Vec<Marked>) -> Result<(Vec<Node>, Keeper), StartError> {
     let mut nodes = Vec::new();
     for (node, log, directory) in marked {
         let id = match directory {
-            Some(known) => Id::parse(&known.directory).ok_or_else(|| data("a directory's id is damaged"))?,
+            Some(known) => {
+                Id::parse(&known.directory).ok_or_else(|| data("a directory's id is damaged"))?
+            }
             None => {
                 let id = Id(random()?);
-                let line = Directory { v: 1, broker: broker.to_string(), directory: id.to_string() };
+                let line =
+                    Directory { v: 1, broker: broker.to_string(), directory: id.to_string() };
                 let line = serde_json::to_vec(&line).map_err(data)?;
                 log.publish(WriteClass::Coordination, &[NewRecord::new(&line)]).map_err(data)?;
                 id
@@ -176,7 +186,11 @@ fn first_start(marked: Vec<Marked>) -> Result<(Vec<Node>, Keeper), StartError> {
 }
 
 /// The logs of queues that are on a node; those of queues that are not in the catalogue are deleted.
-fn sweep(node: &Node, catalogue: &Catalogue, dir: u16) -> Result<HashSet<(QueueId, Band)>, StartError> {
+fn sweep(
+    node: &Node,
+    catalogue: &Catalogue,
+    dir: u16,
+) -> Result<HashSet<(QueueId, Band)>, StartError> {
     let mut present = HashSet::new();
     for name in node.logs()? {
         let Some((id, band)) = logs::parse_queue(name.as_str()) else { continue };
@@ -221,7 +235,9 @@ pub(super) async fn start(options: BrokerOptions) -> Result<Inner, StartError> {
             let metas: Vec<QueueMeta> = keeper
                 .catalogue
                 .iter()
-                .filter(|meta| meta.settings.data_dir == dir && logs::shard(meta.id, format.shards) == shard)
+                .filter(|meta| {
+                    meta.settings.data_dir == dir && logs::shard(meta.id, format.shards) == shard
+                })
                 .cloned()
                 .collect();
             let (shared, present) = (Arc::clone(&shared), Arc::clone(&present));

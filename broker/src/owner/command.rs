@@ -1,8 +1,8 @@
 //! What an owner is asked.
 
 use crate::api::{
-    Consumer, Counts, Deleted, Explained, Fault, NewMessage, Paused, PublishAnswer, Purged, QueueId, QueueView,
-    Receive, Settled, StoredMessage, Verb,
+    Consumer, Counts, Deleted, Explained, Fault, NewMessage, Paused, PublishAnswer, Purged,
+    QueueId, QueueView, Receive, Settled, StoredMessage, Verb,
 };
 use crate::broker::Received;
 use crate::catalogue::QueueMeta;
@@ -41,6 +41,8 @@ pub(crate) struct Handed {
     pub(crate) items: Vec<DeliveryId>,
     /// The lease begins now; else the deliveries are undone.
     pub(crate) lease_ms: Option<u64>,
+    /// When their lease was written, in boot time.
+    pub(crate) leased_ms: u64,
 }
 
 /// What a deletion says of a queue that held nothing, or was not there.

@@ -7,6 +7,7 @@ use crate::api::{Band, Delivered, Fault, QueueId, RECEIVE_BYTES_MAX, Receive, Se
 use crate::broker::{HandOff, Received};
 use crate::event::{DeadReason, DeliveredItem, DeliveryId, End, Event, Place};
 use crate::message;
+use crate::state::{HAND_OFF_MS, Next, Standing};
 use bytes::Bytes;
 use plimsoll::error::ReadError;
 use plimsoll::{Log, Offset, Record};
@@ -64,7 +65,8 @@ impl Owner {
         runtime.note_consumer(name.as_deref(), now);
         runtime.last_receive = Some(now);
         if runtime.waiters.len() >= WAITERS_MAX {
-            let _ = answer.send(Err(Fault::Unavailable("too many receivers wait for this queue".into())));
+            let _ = answer
+                .send(Err(Fault::Unavailable("too many receivers wait for this queue".into())));
             return;
         }
         let until = now + ask.wait;
@@ -85,7 +87,8 @@ impl Owner {
             let ask = waiter.ask.clone();
             match self.plan(queue, &ask) {
                 Plan::Deliver(chosen) => {
-                    let waiter = self.queues.get_mut(&queue).and_then(|runtime| runtime.waiters.remove(at));
+                    let waiter =
+                        self.queues.get_mut(&queue).and_then(|runtime| runtime.waiters.remove(at));
                     if let Some(waiter) = waiter {
                         self.deliver(queue, waiter, chosen);
                     }
@@ -97,8 +100,9 @@ impl Owner {
     }
 
     /// What keeps a receiver from more, and how many messages it may have.
-    fn allowed(&self, queue: QueueId, ask: &Receive) -> Result<usize, Why> {
-        let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get(&queue)) else {
+    pub(super) fn allowed(&self, queue: QueueId, ask: &Receive) -> Result<usize, Why> {
+        let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get(&queue))
+        else {
             return Err(Why::Empty);
         };
         if state.paused() {
@@ -120,7 +124,9 @@ impl Owner {
             return Err(Why::NodeInFlightCap);
         }
         let own = match (&ask.consumer, ask.concurrency) {
-            (Some(name), Some(most)) => u64::from(most).saturating_sub(state.in_flight_of(Some(name))),
+            (Some(name), Some(most)) => {
+                u64::from(most).saturating_sub(state.in_flight_of(Some(name)))
+            }
             _ => u64::MAX,
         };
         if own == 0 {
@@ -138,60 +144,47 @@ impl Owner {
             Err(why) => return Plan::Nothing(why),
         };
         let Some(state) = self.state.queue(queue) else { return Plan::Nothing(Why::Empty) };
-        let mut again = Vec::new();
-        let mut fresh = Vec::new();
-        for (band, range) in state.bands() {
-            again.push((band, state.again(band, max)));
-            fresh.push((band, range.cursor(), range.end()));
-        }
+        let steps = state.plan(max);
         let Some(runtime) = self.queues.get_mut(&queue) else { return Plan::Nothing(Why::Empty) };
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut bytes = 0;
         let mut unread = Vec::new();
         let mut behind = None;
-        'bands: for ((band, ready), (_, cursor, end)) in again.into_iter().zip(fresh) {
-            for next in ready {
-                if chosen.len() == max {
-                    break 'bands;
-                }
-                match runtime.again.get(&next.id.seq) {
+        'steps: for step in steps {
+            match step {
+                Next::Again(next) => match runtime.again.get(&next.id.seq) {
                     Some(loaded) if unread.is_empty() => {
                         if !chosen.is_empty() && bytes + loaded.bytes() > RECEIVE_BYTES_MAX {
-                            break 'bands;
+                            break 'steps;
                         }
                         bytes += loaded.bytes();
-                        let first = Some(next.first_delivered_ms).filter(|&first| first > 0);
-                        let loaded = loaded.clone();
-                        chosen.push(Chosen { loaded, attempt: next.id.attempt, first_delivered_ms: first });
+                        chosen.push(Chosen {
+                            loaded: loaded.clone(),
+                            attempt: next.id.attempt,
+                            first_delivered_ms: next.first_delivered_ms,
+                        });
                     }
                     Some(_) => {}
                     None => unread.push((next.id.seq, next.id.place)),
-                }
-            }
-            if !unread.is_empty() {
-                break;
-            }
-            let Some(lane) = runtime.lanes.get_mut(&band) else { continue };
-            lane.ahead.skip_to(cursor);
-            let mut taken = 0;
-            while chosen.len() < max {
-                let Some(loaded) = lane.ahead.messages.get(taken) else {
-                    // More may be there than was read.
-                    let next = lane.ahead.next.map_or(cursor, |next| next.max(cursor));
-                    if next < end {
-                        behind = Some(band);
+                },
+                Next::Fresh { .. } if !unread.is_empty() => break 'steps,
+                Next::Fresh { band, from, to } => {
+                    let Some(lane) = runtime.lanes.get_mut(&band) else { continue };
+                    lane.ahead.skip_to(from);
+                    let most = usize::try_from(to.0 - from.0).unwrap_or(usize::MAX);
+                    for at in 0..most {
+                        let Some(loaded) = lane.ahead.messages.get(at) else {
+                            behind = Some(band);
+                            break 'steps;
+                        };
+                        if !chosen.is_empty() && bytes + loaded.bytes() > RECEIVE_BYTES_MAX {
+                            break 'steps;
+                        }
+                        bytes += loaded.bytes();
+                        let loaded = loaded.clone();
+                        chosen.push(Chosen { loaded, attempt: 1, first_delivered_ms: None });
                     }
-                    break;
-                };
-                if !chosen.is_empty() && bytes + loaded.bytes() > RECEIVE_BYTES_MAX {
-                    break 'bands;
                 }
-                bytes += loaded.bytes();
-                chosen.push(Chosen { loaded: loaded.clone(), attempt: 1, first_delivered_ms: None });
-                taken += 1;
-            }
-            if behind.is_some() {
-                break;
             }
         }
         if !unread.is_empty() {
@@ -213,7 +206,8 @@ impl Owner {
     /// Leases messages to a receiver; it gets them when that is durable.
     fn deliver(&mut self, queue: QueueId, waiter: Waiter, chosen: Vec<Chosen>) {
         let Some(runtime) = self.queues.get_mut(&queue) else { return };
-        let lease = waiter.ask.lease.unwrap_or(Duration::from_millis(runtime.meta.settings.lease_ms));
+        let lease =
+            waiter.ask.lease.unwrap_or(Duration::from_millis(runtime.meta.settings.lease_ms));
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let at = self.time.stamp();
         let mut items = Vec::with_capacity(chosen.len());
@@ -225,7 +219,10 @@ impl Owner {
             items.push(DeliveredItem { id, bytes });
             runtime.again.remove(&message.seq);
             if let Some(lane) = runtime.lanes.get_mut(&place.band) {
-                lane.ahead.skip_to(if attempt == 1 { place.offset.plus(1) } else { Offset(0) });
+                // A first delivery takes it from there; one that was delivered before is not in it.
+                if lane.ahead.messages.front().is_some_and(|front| front.place == place) {
+                    lane.ahead.pop();
+                }
             }
             delivered.push(Delivered {
                 receipt: self.shared.receipts.issue(queue, &id),
@@ -238,7 +235,8 @@ impl Owner {
         let count = items.len() as u64;
         runtime.delivered += count;
         self.stats.delivered += count;
-        let ids = items.iter().map(|item| item.id).collect();
+        let ids: Vec<DeliveryId> = items.iter().map(|item| item.id).collect();
+        let leased = ids.clone();
         let next_seq = self.next_seq.get(&queue).copied().unwrap_or(Seq(1));
         let event = Event::Delivered {
             queue,
@@ -253,37 +251,45 @@ impl Owner {
         let then = Box::new(move |durable: Result<Offset, Fault>| {
             let result = durable.map(|_| {
                 // From here on the guard answers for them, also if nobody is there to take it.
-                let hand_off = HandOff::new(hand, queue, ids, lease_ms);
+                let hand_off = HandOff::new(hand, queue, ids, lease_ms, at.boot_ms);
                 Received { messages: delivered, why: None, hand_off }
             });
             let _ = answer.send(result);
         });
         self.event(event, Some(then));
+        // No lease runs while nobody has the messages: the hand-off, or its failure, is told in any case.
+        if let Some(mut state) = self.state.queue_mut(queue) {
+            leased.iter().for_each(|id| state.begin_lease(id, u64::MAX));
+        }
         self.touched(queue);
     }
 
     /// Deliveries reached their receiver, or did not.
     pub(super) fn hand_over(&mut self, handed: Handed) {
-        let Handed { queue, items, lease_ms } = handed;
-        let now = self.time.boot_ms();
-        let Some(state) = self.state.queue_mut(queue) else { return };
-        match lease_ms {
-            Some(lease_ms) => {
-                for id in &items {
-                    state.begin_lease(id, now.saturating_add(lease_ms));
-                }
+        let Handed { queue, mut items, lease_ms, leased_ms } = handed;
+        let at = self.time.stamp();
+        let Some(mut state) = self.state.queue_mut(queue) else { return };
+        // What was delivered again since, or settled by a receipt that got through, is not this delivery's any more.
+        items.retain(|id| state.check(id) == Standing::InFlight);
+        let Some(lease_ms) = lease_ms else {
+            drop(state);
+            if !items.is_empty() {
+                self.stats.undone += items.len() as u64;
+                self.event(Event::Ended { queue, end: End::Undone, items }, None);
+                self.touched(queue);
+                self.dispatch(queue);
             }
-            None => {
-                // One that was delivered again since, or settled by a receipt that got through, is not this delivery's.
-                let items: Vec<_> = items.into_iter().filter(|id| state.is_in_flight(id)).collect();
-                if !items.is_empty() {
-                    self.stats.undone += items.len() as u64;
-                    self.event(Event::Ended { queue, end: End::Undone, items }, None);
-                    self.touched(queue);
-                    self.dispatch(queue);
-                }
-            }
+            return;
+        };
+        for id in &items {
+            state.begin_lease(id, at.boot_ms.saturating_add(lease_ms));
         }
+        drop(state);
+        if at.boot_ms.saturating_sub(leased_ms) >= HAND_OFF_MS && !items.is_empty() {
+            // The lease as it was written ends before the one that was handed out: a restart would deliver too early.
+            self.event(Event::Extended { queue, at, lease_ms, items }, None);
+        }
+        self.watched.insert(queue);
     }
 
     /// Answers receivers whose time is over, with the reason.
@@ -292,8 +298,11 @@ impl Owner {
         if runtime.waiters.iter().all(|waiter| waiter.until > now && !waiter.answer.is_closed()) {
             return;
         }
-        let reading = runtime.again_loading || runtime.lanes.values().any(|lane| lane.ahead.loading);
-        let waiters = std::mem::take(self.queues.get_mut(&queue).map_or(&mut Default::default(), |r| &mut r.waiters));
+        let reading =
+            runtime.again_loading || runtime.lanes.values().any(|lane| lane.ahead.loading);
+        let waiters = std::mem::take(
+            self.queues.get_mut(&queue).map_or(&mut Default::default(), |r| &mut r.waiters),
+        );
         let mut left = std::collections::VecDeque::with_capacity(waiters.len());
         for waiter in waiters {
             // What is there and just being read is worth a moment.
@@ -305,7 +314,11 @@ impl Owner {
                 left.push_back(waiter);
                 continue;
             }
-            let answer = match self.queues.get(&queue).and_then(|runtime| runtime.unreadable.clone()) {
+            let answer = match self
+                .queues
+                .get(&queue)
+                .and_then(|runtime| runtime.unreadable.clone())
+            {
                 Some((why, _)) => Err(Fault::Unavailable(why.into())),
                 None => {
                     let why = self.allowed(queue, &waiter.ask).err().unwrap_or(Why::Empty);
@@ -333,7 +346,9 @@ impl Owner {
         let from = lane.ahead.next.map_or(cursor, |next| next.max(cursor));
         lane.ahead.loading = true;
         let work = self.block(move || read_range(queue, &log, band, from));
-        self.fly(async move { read_or_nothing(work.await, queue, Read::Ahead { band, from, next: from }) });
+        self.fly(async move {
+            read_or_nothing(work.await, queue, Read::Ahead { band, from, next: from })
+        });
     }
 
     /// A read that failed is not tried again at once, else a damaged record would keep a thread busy for ever.
@@ -351,8 +366,11 @@ impl Owner {
             return;
         }
         runtime.again_loading = true;
-        let logs: Vec<(Band, Log)> =
-            runtime.lanes.iter().filter_map(|(band, lane)| Some((*band, lane.open()?.clone()))).collect();
+        let logs: Vec<(Band, Log)> = runtime
+            .lanes
+            .iter()
+            .filter_map(|(band, lane)| Some((*band, lane.open()?.clone())))
+            .collect();
         let fallback = Read::Again(places.clone());
         let work = self.block(move || read_places(queue, &logs, places));
         self.fly(async move { read_or_nothing(work.await, queue, fallback) });
@@ -366,6 +384,7 @@ impl Owner {
             tracing::error!(queue = %runtime.meta.name, %error, "delivery stands");
             (format!("a message cannot be read: {error}"), now + super::READ_AGAIN)
         });
+        let mut skipped = None;
         match what {
             Read::Ahead { band, from, next } => {
                 if let Some(lane) = runtime.lanes.get_mut(&band) {
@@ -373,6 +392,9 @@ impl Owner {
                     // After a purge it begins elsewhere.
                     let fits = lane.ahead.messages.is_empty() || lane.ahead.next == Some(from);
                     if fits {
+                        if found.is_empty() && !lost.is_empty() {
+                            skipped = Some((band, next));
+                        }
                         for loaded in found {
                             lane.ahead.push(loaded);
                         }
@@ -385,10 +407,16 @@ impl Owner {
                 runtime.again.extend(found.into_iter().map(|loaded| (loaded.message.seq, loaded)));
                 // What cannot be read for good is dead, else it would stand before all others for ever.
                 let is_lost = |place: &Place| lost.contains(place);
-                let dead: Vec<Seq> =
-                    places.iter().filter(|(_, place)| is_lost(place)).map(|(seq, _)| *seq).collect();
+                let dead: Vec<Seq> = places
+                    .iter()
+                    .filter(|(_, place)| is_lost(place))
+                    .map(|(seq, _)| *seq)
+                    .collect();
                 self.give_up_unreadable(queue, &dead);
             }
+        }
+        if let (Some((band, to)), Some(mut state)) = (skipped, self.state.queue_mut(queue)) {
+            state.skip(band, to);
         }
         self.dispatch(queue);
         self.end_waits(queue, now);
@@ -396,15 +424,11 @@ impl Owner {
 
     fn give_up_unreadable(&mut self, queue: QueueId, dead: &[Seq]) {
         let Some(state) = self.state.queue(queue) else { return };
-        let mut items = Vec::new();
-        for (band, _) in state.bands() {
-            for ready in state.again(band, usize::MAX) {
-                if dead.contains(&ready.id.seq) {
-                    let attempt = ready.id.attempt.saturating_sub(1);
-                    items.push(DeliveryId { attempt, ..ready.id });
-                }
-            }
-        }
+        let ready = state.plan(dead.len()).into_iter().filter_map(|next| match next {
+            Next::Again(ready) => Some(ready.id),
+            Next::Fresh { .. } => None,
+        });
+        let items: Vec<DeliveryId> = ready.filter(|id| dead.contains(&id.seq)).collect();
         if items.is_empty() {
             return;
         }
@@ -477,11 +501,14 @@ fn read_places(queue: QueueId, logs: &[(Band, Log)], places: Vec<(Seq, Place)>) 
         let Some((_, log)) = logs.iter().find(|(band, _)| *band == place.band) else { continue };
         let record = log.read_from(place.offset).and_then(|mut reader| reader.next());
         match record {
-            Ok(Some(record)) if record.offset == place.offset => match message_of(place.band, record) {
-                Ok(loaded) => found.push(loaded),
-                Err(_) => lost.push(place),
-            },
-            Ok(_) | Err(ReadError::Gone { .. } | ReadError::Damaged(_) | ReadError::Beyond { .. }) => {
+            Ok(Some(record)) if record.offset == place.offset => {
+                match message_of(place.band, record) {
+                    Ok(loaded) => found.push(loaded),
+                    Err(_) => lost.push(place),
+                }
+            }
+            Ok(_)
+            | Err(ReadError::Gone { .. } | ReadError::Damaged(_) | ReadError::Beyond { .. }) => {
                 lost.push(place);
             }
             Err(error) => failed = Some(error),
@@ -498,25 +525,30 @@ impl Owner {
         max: usize,
         answer: Answer<Vec<crate::api::StoredMessage>>,
     ) {
-        let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get(&queue)) else {
+        let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get(&queue))
+        else {
             let _ = answer.send(Err(self.no_queue(queue)));
             return;
         };
-        let mut steps = Vec::new();
-        for (band, range) in state.bands() {
-            let Some(log) = runtime.lanes.get(&band).and_then(|lane| lane.open()) else { continue };
-            let again = state.again(band, max).into_iter().map(|ready| (ready.id.seq, ready.id.place)).collect();
-            steps.push((band, log.clone(), again, range.cursor(), range.end()));
-        }
+        let steps = state.plan(max);
+        let logs: Vec<(Band, Log)> = runtime
+            .lanes
+            .iter()
+            .filter_map(|(band, lane)| Some((*band, lane.open()?.clone())))
+            .collect();
         let work = self.block(move || {
             let mut messages = Vec::new();
             let mut bytes = 0;
-            for (band, log, again, cursor, end) in steps {
-                let again: Vec<(Seq, Place)> = again;
-                let mut found = read_places(queue, &[(band, log.clone())], again).found;
-                if cursor < end && messages.len() + found.len() < max {
-                    found.extend(read_range(queue, &log, band, cursor).found);
-                }
+            for step in steps {
+                let found = match step {
+                    Next::Again(ready) => {
+                        read_places(queue, &logs, vec![(ready.id.seq, ready.id.place)]).found
+                    }
+                    Next::Fresh { band, from, .. } => logs
+                        .iter()
+                        .find(|(of, _)| *of == band)
+                        .map_or_else(Vec::new, |(_, log)| read_range(queue, log, band, from).found),
+                };
                 for loaded in found {
                     let fits = messages.is_empty() || bytes + loaded.bytes() <= RECEIVE_BYTES_MAX;
                     if messages.len() == max || !fits {
@@ -529,7 +561,8 @@ impl Owner {
             messages
         });
         self.fly(async move {
-            let found = work.await.ok_or_else(|| Fault::Unavailable("the messages cannot be read".into()));
+            let found =
+                work.await.ok_or_else(|| Fault::Unavailable("the messages cannot be read".into()));
             let _ = answer.send(found);
             Done::Nothing
         });

@@ -131,11 +131,6 @@ impl Journal {
         self.pending.is_empty() && !self.busy && self.flying == 0
     }
 
-    /// No batch is in the engine's hands; what is pending may be dropped.
-    pub(super) fn is_landed(&self) -> bool {
-        !self.busy && self.flying == 0
-    }
-
     /// Stages what is pending, as far as the log takes it, and gives the futures to wait for.
     pub(super) fn drive(&mut self, mut fly: impl FnMut(Flight)) -> After {
         while !self.busy && !self.pending.is_empty() {
@@ -149,8 +144,7 @@ impl Journal {
                     return After::Retry;
                 }
             };
-            let records: Vec<_> =
-                batch.iter().map(|entry| NewRecord::new(&entry.bytes)).collect();
+            let records: Vec<_> = batch.iter().map(|entry| NewRecord::new(&entry.bytes)).collect();
             let staged = self.log.try_append(&permit, &records);
             drop(records);
             match staged {

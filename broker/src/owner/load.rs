@@ -6,10 +6,10 @@ use super::{Mode, Owner, Shared, journal::Journal};
 use crate::api::{Band, QueueId, Seq};
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
-use crate::event::{Entry, Event};
-use crate::marks::{CarriedMark, Marks};
+use crate::event::{Entry, Place};
+use crate::marks::{self, Mark, Marks};
 use crate::message;
-use crate::state::{self, Frame};
+use crate::state::{self, Frame, Replay};
 use plimsoll::error::{OpenError, PublishError, ReadError};
 use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, Offset, WriteClass};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Bytes of idempotency marks of one shard: an eighth of 64 MiB.
 const MARKS_BYTES: usize = 8 << 20;
 /// How long a key is remembered.
-const MARKS_WINDOW_MS: u64 = 5 * 60 * 1_000;
+pub(super) const MARKS_WINDOW_MS: u64 = 5 * 60 * 1_000;
 /// The most records of one log that are read for their keys: more marks than this the index does not hold.
 const MARKS_READ: u64 = 200_000;
 
@@ -85,7 +85,12 @@ pub(crate) fn load(
     let events = open(node, &crate::logs::events(layout.shard), true)?;
     if events.tail() == Offset(0) {
         // The log has a file from now on, so that events go on when there is no space for one.
-        for entry in Entry::snapshot(state::Shard::new().snapshot()) {
+        let parts = state::Shard::new().snapshot();
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        let mut entries = vec![Entry::SnapshotBegin { parts: count }];
+        entries.extend(parts.into_iter().map(Entry::SnapshotPart));
+        entries.push(Entry::SnapshotEnd { parts: count });
+        for entry in entries {
             let mut bytes = Vec::new();
             entry.encode(&mut bytes);
             let written = events.publish(WriteClass::Coordination, &[NewRecord::new(&bytes)]);
@@ -117,11 +122,11 @@ pub(crate) fn load(
             let last = last_head(&log);
             let total = last.map_or(0, |head| head.total);
             next = next.max(last.map_or(Seq(1), |head| Seq(head.seq.0 + 1)));
-            if let Some(queue) = state.queue_mut(id) {
+            if let Some(mut queue) = state.queue_mut(id) {
                 queue.confirmed(band, log.durable(), total, next);
             }
             restore_published(&mut marks, id, band, &log, time);
-            let total = state.queue(id).map_or(total, |queue| queue.total(band));
+            let total = state.queue(id).map_or(total, |queue| super::publish::total(queue, band));
             runtime.lanes.insert(band, Lane::new(BandLog::Open(log), total));
         }
         next_seq.insert(id, next);
@@ -132,57 +137,19 @@ pub(crate) fn load(
 
 /// The state after the last whole snapshot and all events since it began.
 fn replay(events: &Log, metas: &[QueueMeta], frame: &Frame) -> Result<state::Shard, LoadError> {
-    let add_all = |state: &mut state::Shard| {
-        for meta in metas {
-            state.add(meta.id, &meta.settings);
-        }
-    };
-    let mut state = state::Shard::new();
-    add_all(&mut state);
+    let catalogue = metas.iter().map(|meta| (meta.id, meta.settings.clone())).collect();
+    let mut replay = Replay::new(catalogue, *frame);
     let read = |error| LoadError::Read { log: events.name().clone(), error };
-    let bad = |offset, why: String| LoadError::Record { log: events.name().clone(), offset, why };
     let mut reader = events.read_from(events.head()).map_err(read)?;
-    // The parts of a snapshot that has begun, and the events since.
-    let mut snapshot: Option<(Vec<Vec<u8>>, Vec<Event>)> = None;
     while let Some(record) = reader.next().map_err(read)? {
-        let entry = Entry::decode(&record.payload).map_err(|error| bad(record.offset, error.to_string()))?;
-        match entry {
-            Entry::Event(event) => {
-                state.apply(&event, frame);
-                if let Some((_, since)) = &mut snapshot {
-                    since.push(event);
-                }
-            }
-            Entry::SnapshotBegin { .. } => snapshot = Some((Vec::new(), Vec::new())),
-            Entry::SnapshotPart(part) => {
-                if let Some((parts, _)) = &mut snapshot {
-                    parts.push(part);
-                }
-            }
-            Entry::SnapshotEnd { parts: count } => {
-                let Some((parts, since)) = snapshot.take() else { continue };
-                if parts.len() != count as usize {
-                    return Err(bad(record.offset, format!("a snapshot of {count} parts has {}", parts.len())));
-                }
-                state = state::Shard::restore(&parts, frame)
-                    .map_err(|error| bad(record.offset, error.to_string()))?;
-                add_all(&mut state);
-                for event in &since {
-                    state.apply(event, frame);
-                }
-            }
-        }
+        let taken = Entry::decode(&record.payload).and_then(|entry| replay.take(entry));
+        taken.map_err(|error| LoadError::Record {
+            log: events.name().clone(),
+            offset: record.offset,
+            why: error.to_string(),
+        })?;
     }
-    // Queues that were deleted since the snapshot.
-    let known: HashSet<QueueId> = metas.iter().map(|meta| meta.id).collect();
-    let gone: Vec<QueueId> = state.queues().map(|(id, _)| id).filter(|id| !known.contains(id)).collect();
-    for id in gone {
-        state.remove(id);
-    }
-    for meta in metas {
-        state.set_settings(meta.id, &meta.settings);
-    }
-    Ok(state)
+    Ok(replay.finish())
 }
 
 /// The head of a log's last message; none if its last segment holds none, or it cannot be read.
@@ -201,10 +168,14 @@ fn restore_carried(marks: &mut Marks, log: &Log, time: &Time) -> Result<(), Load
     let mut reader = log.read_from(log.head()).map_err(read)?;
     let now = time.stamp();
     while let Some(record) = reader.next().map_err(read)? {
-        match CarriedMark::decode_all(&record.payload) {
-            Ok(carried) => carried.iter().for_each(|mark| marks.restore_carried(mark, &now)),
+        match marks::decode(&record.payload) {
+            Ok(found) => {
+                found.marks.iter().for_each(|mark| marks.restore_carried(&found.at, mark, &now))
+            }
             // Marks guard against doubles only; a bad one must not keep the shard from starting.
-            Err(error) => tracing::error!(log = %log.name(), offset = record.offset.0, %error, "no marks"),
+            Err(error) => {
+                tracing::error!(log = %log.name(), offset = record.offset.0, %error, "no marks")
+            }
         }
     }
     Ok(())
@@ -220,12 +191,19 @@ fn restore_published(marks: &mut Marks, queue: QueueId, band: Band, log: &Log, t
         let mut reader = log.read_from(from)?;
         loop {
             let read = reader.next_with(|found| {
-                let Ok(Some(_)) = message::decode_key(found.headers) else { return };
+                let Ok(Some(key)) = message::decode_key(found.headers) else { return };
                 let payload = bytes::Bytes::copy_from_slice(found.payload);
                 let millis = found.header.millis;
-                let Ok((head, message)) = message::decode(found.headers, payload, millis) else { return };
-                let place = crate::event::Place { band, offset: found.offset };
-                marks.restore_published(queue, &head, &message, place, &now);
+                let Ok((head, message)) = message::decode(found.headers, payload, millis) else {
+                    return;
+                };
+                let mark = Mark {
+                    content: marks.digests().content(&message.content),
+                    seq: head.seq,
+                    bytes: u32::try_from(message.content.size()).unwrap_or(u32::MAX),
+                    place: Place { band, offset: found.offset },
+                };
+                marks.restore_message(queue, key, mark, millis, &now);
             })?;
             if read.is_none() {
                 return Ok(());
@@ -242,8 +220,13 @@ impl Owner {
     pub(super) fn reload(&mut self) {
         self.mode = Mode::Loading;
         let (shared, layout, time) = (Arc::clone(&self.shared), self.layout, self.time.clone());
-        let metas: Vec<QueueMeta> = self.queues.values().map(|runtime| runtime.meta.clone()).collect();
-        let present = self.queues.iter().flat_map(|(id, runtime)| runtime.lanes.keys().map(|band| (*id, *band))).collect();
+        let metas: Vec<QueueMeta> =
+            self.queues.values().map(|runtime| runtime.meta.clone()).collect();
+        let present = self
+            .queues
+            .iter()
+            .flat_map(|(id, runtime)| runtime.lanes.keys().map(|band| (*id, *band)))
+            .collect();
         let work = self.block(move || load_again(&shared, &time, layout, metas, &present));
         self.fly(async move {
             let loaded = work.await;
@@ -252,7 +235,8 @@ impl Owner {
                 failed => {
                     // The disk is given a moment.
                     tokio::time::sleep(Duration::from_secs(1)).await;
-                    failed.unwrap_or_else(|| Err(LoadError::Name("the load did not end".to_owned())))
+                    failed
+                        .unwrap_or_else(|| Err(LoadError::Name("the load did not end".to_owned())))
                 }
             };
             super::Done::Loaded(Box::new(loaded))

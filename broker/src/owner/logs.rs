@@ -29,7 +29,11 @@ impl Owner {
         tracing::warn!(%queue, %why, "a log is opened again");
         if let Some(lane) = self.lane(queue, band) {
             // What it had confirmed is on the disk; its offsets go on.
-            *lane = Lane { log: BandLog::Opening, ahead: Default::default(), ..Lane::new(BandLog::Opening, lane.total) };
+            *lane = Lane {
+                log: BandLog::Opening,
+                ahead: Default::default(),
+                ..Lane::new(BandLog::Opening, lane.total)
+            };
             self.open(queue, band);
         }
     }

@@ -37,17 +37,18 @@ impl Owner {
     }
 
     pub(super) fn consumers(&self, queue: QueueId, answer: Answer<Vec<Consumer>>) {
-        let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get(&queue)) else {
+        let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get(&queue))
+        else {
             let _ = answer.send(Err(self.no_queue(queue)));
             return;
         };
         let now = self.time.elapsed();
         let mut consumers: Vec<Consumer> = Vec::with_capacity(runtime.consumers.len());
         for (name, asked) in &runtime.consumers {
-            let waiting = runtime
-                .waiters
-                .iter()
-                .filter(|waiter| waiter.ask.consumer.as_ref().map(crate::name::ConsumerName::as_str) == name.as_deref());
+            let waiting = runtime.waiters.iter().filter(|waiter| {
+                waiter.ask.consumer.as_ref().map(crate::name::ConsumerName::as_str)
+                    == name.as_deref()
+            });
             let known = name.as_deref().and_then(|name| crate::name::ConsumerName::new(name).ok());
             consumers.push(Consumer {
                 name: name.clone(),
@@ -87,17 +88,35 @@ impl Owner {
         if settings.max_queue_depth > 0 && counts.depth() >= settings.max_queue_depth {
             explained.publish.push(Waits {
                 reason: "queue_full",
-                detail: format!("{} messages of at most {} (max_queue_depth)", counts.depth(), settings.max_queue_depth),
+                detail: format!(
+                    "{} messages of at most {} (max_queue_depth)",
+                    counts.depth(),
+                    settings.max_queue_depth
+                ),
                 ends_in: None,
             });
         }
         if let Some(why) = runtime.lanes.values().find_map(|lane| lane.open()?.stopped()) {
-            explained.publish.push(Waits { reason: "storage", detail: why.to_string(), ends_in: None });
+            explained.publish.push(Waits {
+                reason: "storage",
+                detail: why.to_string(),
+                ends_in: None,
+            });
         }
-        let ask = Receive { max: 1, wait: Duration::ZERO, lease: None, consumer: None, concurrency: None };
+        let ask = Receive {
+            max: 1,
+            wait: Duration::ZERO,
+            lease: None,
+            consumer: None,
+            concurrency: None,
+        };
         explained.would = self.allowed(queue, &ask).err();
         if let Some((why, _)) = &runtime.unreadable {
-            explained.receive.push(Waits { reason: "unreadable", detail: why.clone(), ends_in: None });
+            explained.receive.push(Waits {
+                reason: "unreadable",
+                detail: why.clone(),
+                ends_in: None,
+            });
         }
         match explained.would {
             Some(why) => explained.receive.push(Waits {
@@ -105,11 +124,13 @@ impl Owner {
                 detail: sentence(why, &counts, settings.max_in_flight),
                 ends_in: self.ends_in(queue, why),
             }),
-            None if runtime.waiters.is_empty() && counts.ready > 0 => explained.receive.push(Waits {
-                reason: "no_consumer",
-                detail: format!("{} messages are ready and nobody asks for them", counts.ready),
-                ends_in: None,
-            }),
+            None if runtime.waiters.is_empty() && counts.ready > 0 => {
+                explained.receive.push(Waits {
+                    reason: "no_consumer",
+                    detail: format!("{} messages are ready and nobody asks for them", counts.ready),
+                    ends_in: None,
+                })
+            }
             None => {}
         }
         Some(explained)
@@ -147,11 +168,16 @@ impl Owner {
 fn sentence(why: Why, counts: &crate::api::Counts, max_in_flight: u32) -> String {
     match why {
         Why::Empty if counts.in_flight > 0 => {
-            format!("no message is ready; {} are in flight and come back when their leases end", counts.in_flight)
+            format!(
+                "no message is ready; {} are in flight and come back when their leases end",
+                counts.in_flight
+            )
         }
         Why::Empty => "there is no message".to_owned(),
         Why::Paused => "the queue is paused until it is resumed".to_owned(),
-        Why::InFlightCap => format!("{} are in flight of at most {max_in_flight} (max_in_flight)", counts.in_flight),
+        Why::InFlightCap => {
+            format!("{} are in flight of at most {max_in_flight} (max_in_flight)", counts.in_flight)
+        }
         Why::NodeInFlightCap => "as many messages are in flight as the broker allows".to_owned(),
         Why::Concurrency => "this consumer holds as many as it asked for".to_owned(),
     }

@@ -16,7 +16,7 @@ mod settle;
 mod upkeep;
 
 pub(crate) use command::{Answer, Command, Handed};
-pub(crate) use load::{Layout, Loaded, LoadError, load};
+pub(crate) use load::{Layout, LoadError, Loaded, load};
 
 use crate::api::{Fault, QueueId, Seq};
 use crate::boot::Time;
@@ -29,10 +29,10 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use journal::{After, Journal, JournalDone, Then};
 use plimsoll::error::OpenError;
-use plimsoll::{Log, Node, Offset};
+use plimsoll::{Log, Node};
 use publish::{Job, PublishDone};
 use queue::Runtime;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -193,7 +193,8 @@ impl Owner {
 
     async fn run(mut self) {
         loop {
-            let takes = self.mode == Mode::Running && !self.journal.is_full() && self.stopping.is_none();
+            let takes =
+                self.mode == Mode::Running && !self.journal.is_full() && self.stopping.is_none();
             let wait = self.next_tick.saturating_sub(self.time.elapsed());
             tokio::select! {
                 biased;
@@ -244,9 +245,13 @@ impl Owner {
         match command {
             Command::Declare(meta, answer) => self.declare(meta, answer),
             Command::Delete(queue, answer) => self.delete(queue, answer),
-            Command::Publish(queue, messages, answer) => self.publish(Job::new(queue, messages, answer)),
+            Command::Publish(queue, messages, answer) => {
+                self.publish(Job::new(queue, messages, answer))
+            }
             Command::Receive(queue, ask, answer) => self.receive(queue, ask, answer),
-            Command::Settle(queue, verb, receipts, answer) => self.settle(queue, verb, &receipts, answer),
+            Command::Settle(queue, verb, receipts, answer) => {
+                self.settle(queue, verb, &receipts, answer)
+            }
             Command::Peek(queue, max, answer) => self.peek(queue, max, answer),
             Command::Purge(queue, dead, answer) => self.purge(queue, dead, answer),
             Command::Pause(queue, paused, answer) => self.pause(queue, paused, answer),

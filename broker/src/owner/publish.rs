@@ -7,7 +7,7 @@ use crate::api::{
     Band, Fault, Full, NewMessage, PublishAnswer, Published, QueueId, Seq, StoredMessage,
 };
 use crate::event::Place;
-use crate::marks::{self, Look};
+use crate::marks::{Look, Mark};
 use crate::message::{self, MessageHead};
 use plimsoll::error::{AppendError, CommitError, OpenError, Outcome};
 use plimsoll::permit::{Decision, Permit, PermitError};
@@ -35,7 +35,11 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(queue: QueueId, messages: Vec<NewMessage>, answer: Answer<Vec<PublishAnswer>>) -> Self {
+    pub(super) fn new(
+        queue: QueueId,
+        messages: Vec<NewMessage>,
+        answer: Answer<Vec<PublishAnswer>>,
+    ) -> Self {
         let answers = vec![None; messages.len()];
         Self { queue, messages, answers, at: 0, permit: None, answer }
     }
@@ -100,11 +104,12 @@ enum Ahead {
 
 impl Chunk {
     fn records(&self) -> Vec<NewRecord<'_>> {
-        let record = |pick: &Pick| NewRecord {
+        let messages = &self.job.messages;
+        let records = self.picks.iter().map(|pick| NewRecord {
             headers: &pick.headers,
-            payload: &self.job.messages[pick.index].payload,
-        };
-        self.picks.iter().map(record).collect()
+            payload: &messages[pick.index].payload,
+        });
+        records.collect()
     }
 }
 
@@ -112,7 +117,8 @@ impl Owner {
     /// Takes a new publish.
     pub(super) fn publish(&mut self, job: Job) {
         let Some(runtime) = self.queues.get_mut(&job.queue) else {
-            return job.refuse(&self.no_queue(job.queue));
+            let fault = self.no_queue(job.queue);
+            return job.refuse(&fault);
         };
         // In order of arrival while a log is waited for.
         if runtime.jobs.is_empty() {
@@ -196,7 +202,8 @@ impl Owner {
             Some(Lane { log: BandLog::Opening, .. }) => None,
             None => {
                 // A directory needs space too, where none is left for publishes.
-                if let Decision::Refuse(limited) = self.journal.log().admit(WriteClass::Publish, 1) {
+                if let Decision::Refuse(limited) = self.journal.log().admit(WriteClass::Publish, 1)
+                {
                     return Some(Err(limited.into()));
                 }
                 None
@@ -224,7 +231,7 @@ impl Owner {
         let mut keys = std::collections::HashSet::new();
         while at < job.messages.len() && picks.len() < CHUNK_MESSAGES {
             let message = &job.messages[at];
-            let hash = marks::content_hash(message);
+            let hash = self.marks.digests().content(message);
             let look = match &message.key {
                 None => Look::New,
                 Some(key) if keys.contains(key.as_str()) => Look::InProgress,
@@ -269,7 +276,9 @@ impl Owner {
         mut picks: Vec<(usize, u64)>,
         mut until: usize,
     ) -> (Vec<(usize, u64)>, usize, Fault) {
-        let Some(runtime) = self.queues.get(&queue) else { return (Vec::new(), until, self.no_queue(queue)) };
+        let Some(runtime) = self.queues.get(&queue) else {
+            return (Vec::new(), until, self.no_queue(queue));
+        };
         let max = runtime.meta.settings.max_queue_depth;
         let counts = self.state.queue(queue).map(|queue| queue.counts()).unwrap_or_default();
         let depth = counts.depth() + runtime.staged;
@@ -294,9 +303,18 @@ impl Owner {
     }
 
     /// Claims, and appends. Gives the job back if it must be looked at again.
-    fn stage(&mut self, mut job: Job, log: &Log, permit: Permit, picks: &[(usize, u64)], until: usize) -> Option<Job> {
+    fn stage(
+        &mut self,
+        mut job: Job,
+        log: &Log,
+        permit: Permit,
+        picks: &[(usize, u64)],
+        until: usize,
+    ) -> Option<Job> {
         let queue = job.queue;
-        let Some(lane) = self.queues.get_mut(&queue).and_then(|runtime| runtime.lanes.get_mut(&Band::DEFAULT)) else {
+        let Some(lane) =
+            self.queues.get_mut(&queue).and_then(|runtime| runtime.lanes.get_mut(&Band::DEFAULT))
+        else {
             job.refuse(&self.no_queue(queue));
             return None;
         };
@@ -338,7 +356,9 @@ impl Owner {
                 None
             }
             // It waited too long for its turn: what was admitted then is not good for now.
-            Err(AppendError::Permit(PermitError::Expired | PermitError::TooSmall { .. })) => Some(chunk.job),
+            Err(AppendError::Permit(PermitError::Expired | PermitError::TooSmall { .. })) => {
+                Some(chunk.job)
+            }
             Err(AppendError::Permit(PermitError::TooEarly { wait })) => {
                 let mut job = chunk.job;
                 job.permit = Some(permit);
@@ -358,7 +378,7 @@ impl Owner {
         self.next_seq.insert(queue, next);
         for pick in &chunk.picks {
             if let Some(key) = &chunk.job.messages[pick.index].key {
-                self.marks.claim(queue, key, pick.content_hash);
+                self.marks.claim(queue, key);
             }
         }
         if let Some(runtime) = self.queues.get_mut(&queue) {
@@ -436,7 +456,7 @@ impl Owner {
                 self.marks.release(queue, key);
             }
         }
-        let confirmed = self.state.queue(queue).map(|state| state.total(chunk.band));
+        let confirmed = self.state.queue(queue).map(|state| total(state, chunk.band));
         if let Some(runtime) = self.queues.get_mut(&queue) {
             runtime.staged -= chunk.picks.len() as u64;
             if let Some(lane) = runtime.lanes.get_mut(&chunk.band) {
@@ -458,23 +478,16 @@ impl Owner {
             let message = &chunk.job.messages[pick.index];
             let place = Place { band: chunk.band, offset: done.first.plus(at as u64) };
             if let Some(key) = &message.key {
-                self.marks.stored(
-                    queue,
-                    key,
-                    pick.content_hash,
-                    pick.seq,
-                    message.size(),
-                    place,
-                    wall,
-                    boot,
-                );
+                let bytes = u32::try_from(message.size()).unwrap_or(u32::MAX);
+                let mark = Mark { content: pick.content_hash, seq: pick.seq, bytes, place };
+                self.marks.stored(queue, key, mark, boot);
             }
             job_at.push((pick.index, place, pick.seq));
         }
         let count = chunk.picks.len() as u64;
         let end = done.first.plus(count);
         let next = self.next_seq.get(&queue).copied().unwrap_or(Seq(1));
-        if let Some(state) = self.state.queue_mut(queue) {
+        if let Some(mut state) = self.state.queue_mut(queue) {
             state.confirmed(chunk.band, end, chunk.total, next);
         }
         self.stats.published += count;
@@ -506,10 +519,14 @@ impl Owner {
     fn read_ahead_published(&mut self, chunk: &Chunk, stored: &[(usize, Place, Seq)], wall: u64) {
         let queue = chunk.job.queue;
         let now = self.time.elapsed();
-        let Some(cursor) = self.state.queue(queue).map(|state| state.cursor(chunk.band)) else { return };
+        let Some(cursor) = self.state.queue(queue).map(|state| state.cursor(chunk.band)) else {
+            return;
+        };
         let Some(runtime) = self.queues.get_mut(&queue) else { return };
         let wanted = !runtime.waiters.is_empty()
-            || runtime.last_receive.is_some_and(|last| now.saturating_sub(last) < super::AHEAD_KEPT);
+            || runtime
+                .last_receive
+                .is_some_and(|last| now.saturating_sub(last) < super::AHEAD_KEPT);
         let Some(lane) = runtime.lanes.get_mut(&chunk.band) else { return };
         if !wanted || lane.ahead.loading {
             return;
@@ -558,7 +575,7 @@ impl Owner {
 
     /// A log is open, or cannot be opened.
     pub(super) fn opened(&mut self, queue: QueueId, band: Band, result: Result<Log, OpenError>) {
-        let confirmed = self.state.queue(queue).map_or(0, |state| state.total(band));
+        let confirmed = self.state.queue(queue).map_or(0, |state| total(state, band));
         let Some(runtime) = self.queues.get_mut(&queue) else {
             // It was deleted meanwhile.
             if result.is_ok() {
@@ -603,4 +620,9 @@ fn no_space(why: &str) -> Fault {
 /// The most bytes that a message takes beside those of its size.
 fn encoding_max(message: &NewMessage) -> u64 {
     128 + 8 * message.headers.len() as u64
+}
+
+/// All bytes that were ever published to a band and confirmed.
+pub(super) fn total(queue: &crate::state::Queue, band: Band) -> u64 {
+    queue.band(band).map_or(0, crate::state::BandState::total)
 }

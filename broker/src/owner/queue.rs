@@ -101,7 +101,15 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(log: BandLog, total: u64) -> Self {
-        Self { log, busy: false, flying: 0, total, ahead: Ahead::default(), floor: None, truncating: false }
+        Self {
+            log,
+            busy: false,
+            flying: 0,
+            total,
+            ahead: Ahead::default(),
+            floor: None,
+            truncating: false,
+        }
     }
 
     pub(super) fn open(&self) -> Option<&Log> {

@@ -1,45 +1,36 @@
 //! The ends of deliveries, and what else changes a queue at once: purge, pause, declaration, deletion.
 
-use super::command::{Answer, NOTHING};
 use super::Owner;
+use super::command::{Answer, NOTHING};
 use super::queue::Runtime;
 use crate::api::{Band, Deleted, Fault, Paused, Purged, QueueId, Settled, Verb};
 use crate::catalogue::QueueMeta;
 use crate::event::{DeadReason, DeliveryId, End, Event};
-use std::collections::HashSet;
+use crate::state::Batch;
 
 impl Owner {
     /// Settles receipts: one event for each way in which they end, all in one append, and an answer for each.
-    pub(super) fn settle(&mut self, queue: QueueId, verb: Verb, receipts: &[String], answer: Answer<Vec<Settled>>) {
-        let (Some(state), true) = (self.state.queue(queue), self.queues.contains_key(&queue)) else {
+    pub(super) fn settle(
+        &mut self,
+        queue: QueueId,
+        verb: Verb,
+        receipts: &[String],
+        answer: Answer<Vec<Settled>>,
+    ) {
+        let (Some(state), true) = (self.state.queue(queue), self.queues.contains_key(&queue))
+        else {
             let _ = answer.send(Err(self.no_queue(queue)));
             return;
         };
-        let mut results = Vec::with_capacity(receipts.len());
-        let mut seen = HashSet::new();
-        let mut ended: Vec<(End, Vec<DeliveryId>)> = Vec::new();
-        let mut extended = Vec::new();
-        for receipt in receipts {
-            let Some(id) = self.shared.receipts.read(queue, receipt) else {
-                results.push(Settled::Foreign);
-                continue;
-            };
-            let mut settled = state.settle(verb, &id);
-            let acts = matches!(settled, Settled::Done | Settled::Late);
-            if acts && !seen.insert(id) {
-                // The same receipt twice in one request.
-                settled = Settled::Already;
-            } else if acts {
-                match state.end_of(&id, verb) {
-                    Some(end) => match ended.iter_mut().find(|(known, _)| *known == end) {
-                        Some((_, items)) => items.push(id),
-                        None => ended.push((end, vec![id])),
-                    },
-                    None => extended.push(id),
-                }
-            }
-            results.push(settled);
-        }
+        let ids: Vec<Option<DeliveryId>> =
+            receipts.iter().map(|receipt| self.shared.receipts.read(queue, receipt)).collect();
+        let known: Vec<DeliveryId> = ids.iter().flatten().copied().collect();
+        let Batch { answers, ends: ended, extended } = state.settle_all(verb, &known);
+        let mut answers = answers.into_iter();
+        let results: Vec<Settled> = ids
+            .iter()
+            .map(|id| id.and_then(|_| answers.next()).unwrap_or(Settled::Foreign))
+            .collect();
         let mut events = Vec::new();
         let (mut acked, mut dead) = (0, 0);
         for (end, items) in ended {
@@ -53,12 +44,6 @@ impl Owner {
         if let (Verb::Extend(lease), false) = (verb, extended.is_empty()) {
             let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
             let at = self.time.stamp();
-            for id in &extended {
-                // The lease runs from now; what is stored runs a little longer.
-                if let Some(state) = self.state.queue_mut(queue) {
-                    state.begin_lease(id, at.boot_ms.saturating_add(lease_ms));
-                }
-            }
             events.push(Event::Extended { queue, at, lease_ms, items: extended });
         }
         self.stats.acked += acked;
@@ -83,13 +68,13 @@ impl Owner {
     }
 
     pub(super) fn purge(&mut self, queue: QueueId, dead: bool, answer: Answer<Purged>) {
-        let (Some(state), true) = (self.state.queue(queue), self.queues.contains_key(&queue)) else {
+        let (Some(state), true) = (self.state.queue(queue), self.queues.contains_key(&queue))
+        else {
             let _ = answer.send(Err(self.no_queue(queue)));
             return;
         };
         let before = state.counts();
-        let ends = state.bands().map(|(band, range)| (band, range.end(), range.total())).collect();
-        let next_seq = self.next_seq.get(&queue).copied().unwrap_or_else(|| state.next_seq());
+        let mut events = state.plan_purge(queue, dead);
         let purged = Purged {
             purged: before.ready + if dead { before.dead } else { 0 },
             in_flight: before.in_flight,
@@ -97,7 +82,13 @@ impl Owner {
         let then = Box::new(move |durable: Result<_, Fault>| {
             let _ = answer.send(durable.map(|_| purged));
         });
-        self.event(Event::Purged { queue, ends, next_seq, dead }, Some(then));
+        let last = events.pop();
+        for event in events {
+            self.event(event, None);
+        }
+        if let Some(last) = last {
+            self.event(last, Some(then));
+        }
         if let Some(runtime) = self.queues.get_mut(&queue) {
             runtime.again.clear();
             for lane in runtime.lanes.values_mut() {
@@ -109,7 +100,8 @@ impl Owner {
     }
 
     pub(super) fn pause(&mut self, queue: QueueId, paused: bool, answer: Answer<Paused>) {
-        let (Some(state), true) = (self.state.queue(queue), self.queues.contains_key(&queue)) else {
+        let (Some(state), true) = (self.state.queue(queue), self.queues.contains_key(&queue))
+        else {
             let _ = answer.send(Err(self.no_queue(queue)));
             return;
         };
@@ -153,7 +145,8 @@ impl Owner {
         self.watched.remove(&queue);
         self.touched.remove(&queue);
         let fault = self.no_queue(queue);
-        let parked: Vec<_> = self.waiting_keys.keys().filter(|(of, _)| *of == queue).cloned().collect();
+        let parked: Vec<_> =
+            self.waiting_keys.keys().filter(|(of, _)| *of == queue).cloned().collect();
         for key in parked {
             for job in self.waiting_keys.remove(&key).unwrap_or_default() {
                 job.refuse(&fault);
@@ -177,11 +170,12 @@ impl Owner {
     /// Leases that ended, of one queue.
     pub(super) fn expire(&mut self, queue: QueueId, max: usize) {
         let now = self.time.boot_ms();
-        let Some(state) = self.state.queue_mut(queue) else { return };
+        let Some(mut state) = self.state.queue_mut(queue) else { return };
         if state.next_deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
         let expired = state.expire(now, max);
+        drop(state);
         self.stats.expired += (expired.ready.len() + expired.exhausted.len()) as u64;
         if !expired.exhausted.is_empty() {
             self.stats.dead += expired.exhausted.len() as u64;

@@ -6,7 +6,7 @@
 use super::{Done, Mode, Owner, TICK};
 use crate::api::{Band, Fault, QueueId};
 use crate::event::Entry;
-use crate::marks::CarriedMark;
+use crate::marks::{self, CarriedMark};
 use plimsoll::error::AppendError;
 use plimsoll::permit::Decision;
 use plimsoll::{NewRecord, Offset, WriteClass};
@@ -83,14 +83,16 @@ impl Owner {
 
     /// Drops what was read ahead for nobody, and stops watching a queue in which nothing is to happen by itself.
     fn forget_ahead(&mut self, queue: QueueId, now: Duration) {
-        let (Some(runtime), Some(state)) = (self.queues.get_mut(&queue), self.state.queue(queue)) else {
+        let (Some(runtime), Some(state)) = (self.queues.get_mut(&queue), self.state.queue(queue))
+        else {
             self.watched.remove(&queue);
             return;
         };
         if !runtime.waiters.is_empty() {
             return;
         }
-        let recent = runtime.last_receive.is_some_and(|last| now.saturating_sub(last) < super::AHEAD_KEPT);
+        let recent =
+            runtime.last_receive.is_some_and(|last| now.saturating_sub(last) < super::AHEAD_KEPT);
         if recent {
             return;
         }
@@ -108,7 +110,11 @@ impl Owner {
         let (pushed, durable) = (self.journal.pushed(), self.journal.durable());
         let mut again = HashSet::new();
         for queue in std::mem::take(&mut self.upkeep.dirty) {
-            let (Some(state), Some(runtime)) = (self.state.queue(queue), self.queues.get_mut(&queue)) else { continue };
+            let (Some(state), Some(runtime)) =
+                (self.state.queue(queue), self.queues.get_mut(&queue))
+            else {
+                continue;
+            };
             let mut due = Vec::new();
             for (&band, lane) in &mut runtime.lanes {
                 if lane.truncating {
@@ -118,7 +124,12 @@ impl Owner {
                 let floor = state.floor(band);
                 let Some(log) = lane.open() else { continue };
                 // Only whole segments go: nothing to do while the floor is in the first one.
-                let head = log.segments().iter().map(|view| view.base).take_while(|base| *base <= floor).last();
+                let head = log
+                    .segments()
+                    .iter()
+                    .map(|view| view.base)
+                    .take_while(|base| *base <= floor)
+                    .last();
                 let Some(head) = head.filter(|head| *head > log.head()) else {
                     lane.floor = None;
                     continue;
@@ -145,7 +156,7 @@ impl Owner {
         lane.truncating = true;
         lane.floor = None;
         self.upkeep.truncations += 1;
-        let marks = self.marks.carry(queue, band, to);
+        let marks = self.marks.carry(queue, band, to, self.time.boot_ms());
         if !marks.is_empty() {
             return self.carry(queue, band, marks);
         }
@@ -169,13 +180,15 @@ impl Owner {
     /// Writes marks to the marks log; the truncation follows in a later turn.
     fn carry(&mut self, queue: QueueId, band: Band, marks: Vec<CarriedMark>) {
         let log = self.marks_log.clone();
+        let at = self.time.stamp();
         let work = self.block(move || {
-            let records = CarriedMark::encode_all(&marks);
+            let records = marks::encode(&at, &marks);
             let result = append_all(&log, &records);
             (marks, result)
         });
         self.fly(async move {
-            let (marks, result) = work.await.unwrap_or_else(|| (Vec::new(), Err("no thread".to_owned())));
+            let (marks, result) =
+                work.await.unwrap_or_else(|| (Vec::new(), Err("no thread".to_owned())));
             Done::MarksCarried(Box::new(Carried { queue, band, marks, result }))
         });
     }
@@ -184,7 +197,9 @@ impl Owner {
         let Carried { queue, band, marks, result } = carried;
         match result {
             Ok(()) => self.marks.carried(&marks),
-            Err(error) => tracing::warn!(%queue, error, "marks are not carried; their segment stays"),
+            Err(error) => {
+                tracing::warn!(%queue, error, "marks are not carried; their segment stays")
+            }
         }
         self.truncated(queue, band);
     }
@@ -200,7 +215,7 @@ impl Owner {
             return;
         }
         // By the wall clock, as records have no other; a clock that was set back keeps them longer.
-        let before = self.time.wall_ms().saturating_sub(self.marks.window_ms());
+        let before = self.time.wall_ms().saturating_sub(super::load::MARKS_WINDOW_MS);
         let log = self.marks_log.clone();
         self.upkeep.marks_busy = true;
         let work = self.block(move || -> Result<(), String> {
@@ -252,7 +267,10 @@ impl Owner {
         self.upkeep.snapshot.last_bytes = parts.iter().map(|part| part.len() as u64).sum();
         let begin = Arc::new(AtomicU64::new(0));
         let first = Arc::clone(&begin);
-        let entries = Entry::snapshot(parts);
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        let mut entries = vec![Entry::SnapshotBegin { parts: count }];
+        entries.extend(parts.into_iter().map(Entry::SnapshotPart));
+        entries.push(Entry::SnapshotEnd { parts: count });
         let last = entries.len() - 1;
         for (at, entry) in entries.iter().enumerate() {
             let (first, begin) = (Arc::clone(&first), Arc::clone(&begin));
