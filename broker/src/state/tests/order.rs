@@ -147,6 +147,8 @@ fn consumers_are_counted_by_their_names() {
     assert_eq!(of(&bench, Some(&name)), 1);
     bench.expire_after(60_000);
     assert_eq!((of(&bench, Some(&name)), of(&bench, None)), (0, 0));
+    let mut ready = bench.queue().live.values();
+    assert!(ready.all(|live| live.consumer.is_none()), "what nobody holds keeps no name");
 }
 
 #[test]

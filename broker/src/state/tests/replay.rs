@@ -7,6 +7,9 @@ use crate::state::{Frame, HAND_OFF_MS, Replay, Shard, Standing};
 use plimsoll::Offset;
 use std::collections::BTreeMap;
 
+/// What [`some`] is.
+const GOLDEN: &str = "0101000000000000000107004602040490030304021c6401d0d23d02030402146401d0d23d04030402146401d0d23d00904ee807000407080100";
+
 fn pieces(shard: &Shard) -> Vec<Entry> {
     let parts = shard.snapshot();
     let count = u32::try_from(parts.len()).unwrap();
@@ -36,6 +39,14 @@ fn assert_same(bench: &Bench, shard: &Shard) {
             assert_eq!(queue.check(&id), bench.queue().check(&id), "{id:?}");
         }
     }
+}
+
+#[test]
+fn the_bytes_of_a_snapshot_are_those_of_the_format_page() {
+    let part = some().shard.snapshot().remove(0);
+    let hex: String = part.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, GOLDEN);
+    assert!(include_str!("../../../FORMAT.md").contains(&format!("`{GOLDEN}`")));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::bench::{Bench, LOW, QUEUE, id};
 use crate::api::{Counts, Settled, Verb};
-use crate::event::End;
-use crate::state::{Next, Standing};
+use crate::event::{End, Event};
+use crate::state::{Next, Shard, Standing};
 
 #[test]
 fn q5_a_first_delivery_that_is_undone_costs_no_attempt_and_is_not_remembered_as_one() {
@@ -44,11 +44,16 @@ fn q6_an_undone_delivery_leaves_what_was_before_it() {
         for _ in 0..2 {
             let second = bench.take(1)[0];
             assert_eq!(second.attempt, 2);
-            bench.end(second, End::Undone);
+            let leased = bench.shard.snapshot();
+            let undone = Event::Ended { queue: QUEUE, end: End::Undone, items: vec![second] };
+            bench.apply(undone.clone());
             assert_eq!(bench.queue().check(&first), want);
             assert_eq!(bench.queue().check(&second), Standing::Undone);
             let replayed = bench.replayed(bench.frame);
             assert_eq!(replayed.queue(QUEUE).unwrap().check(&first), want);
+            let mut restored = Shard::restore(&leased, &bench.frame).unwrap();
+            restored.apply(&undone, &bench.frame);
+            assert_eq!(restored.queue(QUEUE).unwrap().check(&first), want, "after a snapshot");
         }
     }
 }
