@@ -6,4 +6,5 @@
 pub mod api;
 pub mod broker;
 pub mod event;
+pub mod http;
 pub mod name;
