@@ -109,6 +109,7 @@ fn broker(text: &mut Text, backend: &impl Backend) {
         ("expired_total", "Leases that ended.", stats.expired),
         ("dead_total", "Messages given up or rejected.", stats.dead),
         ("marks_dropped_total", "Idempotency marks dropped for want of room.", stats.marks_dropped),
+        ("reloads_total", "Shards loaded again because their event log failed.", stats.reloads),
     ] {
         text.single(name, "counter", help, value);
     }

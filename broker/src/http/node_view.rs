@@ -108,6 +108,8 @@ struct StatsGive {
     marks: u64,
     /// Marks that left before their time for want of room.
     marks_dropped: u64,
+    /// How often a shard was loaded again because its event log failed.
+    reloads: u64,
 }
 
 impl From<BrokerStats> for StatsGive {
@@ -125,6 +127,7 @@ impl From<BrokerStats> for StatsGive {
             in_flight: of.in_flight,
             marks: of.marks,
             marks_dropped: of.marks_dropped,
+            reloads: of.reloads,
         }
     }
 }

@@ -118,8 +118,13 @@ pub(in crate::http) fn lines(body: &[u8]) -> Result<Vec<NewMessage>, Problem> {
         let read: Result<LineIn, _> = serde_json::from_slice(line);
         let message = read.map_err(|error| error.to_string()).and_then(LineIn::into_message);
         let number = at + 1;
-        messages
-            .push(message.map_err(|error| Problem::invalid(format!("line {number}: {error}")))?);
+        let message =
+            message.map_err(|error| Problem::invalid(format!("line {number}: {error}")))?;
+        crate::message::check(&message).map_err(|fault| {
+            let problem = Problem::from(fault);
+            Problem { message: format!("line {number}: {}", problem.message), ..problem }
+        })?;
+        messages.push(message);
     }
     if messages.is_empty() {
         return Err(Problem::invalid("there is no line"));
