@@ -72,7 +72,8 @@ impl Queue {
             return;
         }
         let band = self.band_mut(id.place.band);
-        if id.place.offset < band.cursor || id.attempt == 0 {
+        // The last offset of all has none behind it where the cursor could stand.
+        if id.place.offset < band.cursor || id.place.offset.0 == u64::MAX || id.attempt == 0 {
             return;
         }
         band.cursor = id.place.offset.plus(1);
@@ -97,8 +98,9 @@ impl Queue {
         let Some(live) = self.live.get(&id.place).filter(|live| live.seq == id.seq) else {
             return;
         };
-        // What cannot be read dies while it is ready, when it was to be delivered once more.
-        let unreadable = end == End::Dead(DeadReason::Unreadable) && live.state.again();
+        // What cannot be read dies when it was to be delivered once more; its event may name that delivery or the last.
+        let unreadable =
+            end == End::Dead(DeadReason::Unreadable) && !matches!(live.state, State::Dead(_));
         let attempt = live.attempts == id.attempt
             || (unreadable && live.attempts.checked_add(1) == Some(id.attempt));
         if !attempt || !(live.state.held() || unreadable) {
