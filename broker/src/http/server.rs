@@ -142,9 +142,16 @@ fn is_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
-Content-Type: application/json\r\nContent-Length: 75\r\n\r\n\
-{\"code\":\"CONNECTIONS_FULL\",\"message\":\"there are no more connections to have\"}";
+/// What a connection is told that finds no place.
+fn full() -> String {
+    let body =
+        "{\"code\":\"CONNECTIONS_FULL\",\"message\":\"there are no more connections to have\"}\n";
+    let len = body.len();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
+         Content-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+    )
+}
 
 async fn accept<B: Backend>(listener: TcpListener, front: Arc<Front<B>>, options: HttpOptions) {
     let builder = Arc::new(builder(&options));
@@ -174,7 +181,7 @@ async fn accept<B: Backend>(listener: TcpListener, front: Arc<Front<B>>, options
         let (counted, count) = front.count();
         if count > options.connections {
             // Best effort: a fresh connection takes so little.
-            let _ = stream.try_write(FULL);
+            let _ = stream.try_write(full().as_bytes());
             continue;
         }
         let kept = count > options.connections.saturating_sub(options.connections_kept);

@@ -115,8 +115,7 @@ pub(in crate::http) fn lines(body: &[u8]) -> Result<Vec<NewMessage>, Problem> {
         if messages.len() == PUBLISH_MAX {
             return Err(Problem::invalid(format!("more than {PUBLISH_MAX} messages")));
         }
-        let read: Result<LineIn, _> = serde_json::from_slice(line);
-        let message = read.map_err(|error| error.to_string()).and_then(LineIn::into_message);
+        let message = super::ask::object(line).and_then(LineIn::into_message);
         let number = at + 1;
         let message =
             message.map_err(|error| Problem::invalid(format!("line {number}: {error}")))?;
@@ -258,6 +257,8 @@ mod tests {
             "{}",
             "[]",
             "null",
+            r#"["a"]"#,
+            r#"["a",null,null,null,null,null]"#,
             r#"{"payload":"a","payload_base64":"YQ=="}"#,
             r#"{"payload_base64":"*"}"#,
             r#"{"payload":"a","other":1}"#,
