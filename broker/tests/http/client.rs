@@ -37,7 +37,7 @@ impl Served {
         let broker = Broker::start(options).await.unwrap();
         let mut http = HttpOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         change(&mut http);
-        let server = Listener::bind(http).await.unwrap().serve(broker.clone());
+        let server = Listener::bind(http).unwrap().serve(broker.clone());
         Self { address: server.address(), server, broker, directory }
     }
 
@@ -77,11 +77,12 @@ impl Served {
         self.ask("GET", &format!("/api/v1/queue/{queue}"), "").await.json()
     }
 
+    /// Windows are those that the protocol begins with: what is not read soon holds its stream up.
     pub(crate) async fn http2(&self) -> Http2 {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        let handshake =
-            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-        let (sender, connection) = handshake.await.unwrap();
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         Http2 { sender, authority: self.address.to_string() }
     }

@@ -127,7 +127,7 @@ impl Backend for Odd {
 async fn served(backend: &Odd) -> (Server, SocketAddr) {
     let mut options = HttpOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
     options.timers.stop = Duration::from_millis(200);
-    let server = Listener::bind(options).await.unwrap().serve_backend(backend.clone());
+    let server = Listener::bind(options).unwrap().serve_backend(backend.clone());
     let address = server.address();
     (server, address)
 }
