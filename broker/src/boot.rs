@@ -54,6 +54,24 @@ impl Time {
         millis(self.clock.elapsed())
     }
 
+    /// Elapsed time, which never goes back.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// Unix milliseconds of the wall clock, which may step.
+    #[must_use]
+    pub fn wall_ms(&self) -> u64 {
+        self.clock.unix_millis()
+    }
+
+    /// Which boot this is.
+    #[must_use]
+    pub const fn boot(&self) -> u64 {
+        self.boot
+    }
+
     /// Now, as it must be stored.
     #[must_use]
     pub fn stamp(&self) -> Stamp {

@@ -12,5 +12,7 @@ pub mod logs;
 pub mod marks;
 pub mod message;
 pub mod name;
+mod owner;
 pub mod receipt;
+pub mod state;
 mod wire;

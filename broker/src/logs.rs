@@ -8,6 +8,9 @@ pub const SHARDS: u8 = 8;
 /// The log of queue declarations, in the first data directory.
 pub const CATALOGUE: &str = "broker/catalogue";
 
+/// The log whose one record says whose a data directory is.
+pub const DIRECTORY: &str = "broker/directory";
+
 /// What the names of all queues' logs begin with.
 pub const QUEUES: &str = "broker/queue/";
 
