@@ -97,8 +97,9 @@ impl Queue {
         let Some(live) = self.live.get(&id.place).filter(|live| live.seq == id.seq) else {
             return;
         };
-        // What cannot be read dies while it is ready, when it was to be delivered once more.
-        let unreadable = end == End::Dead(DeadReason::Unreadable) && live.state.again();
+        // What cannot be read dies when it was to be delivered once more; its event may name that delivery or the last.
+        let unreadable =
+            end == End::Dead(DeadReason::Unreadable) && !matches!(live.state, State::Dead(_));
         let attempt = live.attempts == id.attempt
             || (unreadable && live.attempts.checked_add(1) == Some(id.attempt));
         if !attempt || !(live.state.held() || unreadable) {

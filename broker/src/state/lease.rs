@@ -42,7 +42,7 @@ impl Queue {
         expired
     }
 
-    /// A delivery reached its receiver: its lease runs until then. `u64::MAX` stands for a lease that does not run yet, for
+    /// A delivery reached its receiver, or was extended: its lease runs until then. `u64::MAX` stands for a lease that does not run yet, for
     /// a delivery whose event takes longer to be durable than [`HAND_OFF_MS`](super::HAND_OFF_MS). In memory only; nothing
     /// happens to what is not leased.
     pub fn begin_lease(&mut self, id: &DeliveryId, deadline_ms: u64) {

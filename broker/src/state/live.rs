@@ -28,11 +28,6 @@ impl State {
         matches!(self, Self::Leased | Self::Exhausted)
     }
 
-    /// It waits for another delivery.
-    pub(super) const fn again(self) -> bool {
-        matches!(self, Self::Late | Self::Returned | Self::Untouched)
-    }
-
     /// Its last delivery was not ended by a word of its consumer. No event tells these three apart: after a restart all are
     /// leased, so what an event does must not depend on which of them it is.
     pub(super) const fn held(self) -> bool {

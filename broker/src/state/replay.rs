@@ -15,6 +15,7 @@ pub struct Replay {
     frame: Frame,
     shard: Shard,
     snapshot: Option<Unfinished>,
+    restored: bool,
 }
 
 /// A snapshot whose end was not read yet.
@@ -34,7 +35,7 @@ impl Replay {
         for (id, settings) in &catalogue {
             shard.add(*id, settings);
         }
-        Self { catalogue, frame, shard, snapshot: None }
+        Self { catalogue, frame, shard, snapshot: None, restored: false }
     }
 
     /// Takes the next record.
@@ -54,6 +55,11 @@ impl Replay {
                     Some(Unfinished { want: parts, parts: Vec::new(), since: Vec::new() });
             }
             Entry::SnapshotPart(part) => {
+                // A part too many makes it void, and must not fill memory.
+                let fits = |snapshot: &Unfinished| {
+                    u32::try_from(snapshot.parts.len()).is_ok_and(|parts| parts < snapshot.want)
+                };
+                self.snapshot = self.snapshot.take().filter(fits);
                 if let Some(snapshot) = &mut self.snapshot {
                     snapshot.parts.push(part);
                 }
@@ -84,7 +90,14 @@ impl Replay {
             shard.apply(event, &self.frame);
         }
         self.shard = shard;
+        self.restored = true;
         Ok(())
+    }
+
+    /// A whole snapshot was taken. Of a log that does not begin at its first offset, nothing is known without one.
+    #[must_use]
+    pub const fn restored(&self) -> bool {
+        self.restored
     }
 
     /// All records were taken.

@@ -21,6 +21,8 @@ pub enum Standing {
     Acked,
     /// Its message was delivered again, or is gone without it.
     Gone,
+    /// It was taken back, since it did not reach its receiver as far as anyone knows.
+    Undone,
     /// Its message is finished, so long ago that it is not known how.
     Forgotten,
     /// There was no such delivery.
@@ -46,6 +48,7 @@ pub const fn settled(verb: Verb, standing: Standing) -> Settled {
             | Standing::Dead(_)
             | Standing::Acked
             | Standing::Gone
+            | Standing::Undone
             | Standing::Forgotten,
             _,
         ) => Settled::Gone,
@@ -72,7 +75,7 @@ impl Queue {
         }
         if let Some(live) = self.live.get(&id.place).filter(|live| live.seq == id.seq) {
             if id.attempt > live.attempts {
-                return Standing::NeverDelivered;
+                return Standing::Undone;
             }
             if id.attempt < live.attempts {
                 return Standing::Gone;
@@ -82,7 +85,7 @@ impl Queue {
                 // Its death is not written yet.
                 State::Exhausted | State::Late => Standing::Late,
                 State::Returned => Standing::Returned,
-                State::Untouched => Standing::NeverDelivered,
+                State::Untouched => Standing::Undone,
                 State::Dead(reason) => Standing::Dead(reason),
             };
         }
