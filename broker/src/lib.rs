@@ -8,6 +8,7 @@ pub mod boot;
 pub mod broker;
 pub mod catalogue;
 pub mod event;
+pub mod http;
 pub mod logs;
 pub mod marks;
 pub mod message;

@@ -5,7 +5,7 @@ mod entry;
 pub(crate) mod wire;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use codec::{decode, encode};
 pub use entry::{Entry, PART_MAX};

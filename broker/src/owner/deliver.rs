@@ -82,8 +82,12 @@ impl Owner {
         let mut at = 0;
         loop {
             let Some(runtime) = self.queues.get_mut(&queue) else { return };
-            runtime.waiters.retain(|waiter| !waiter.answer.is_closed());
             let Some(waiter) = runtime.waiters.get(at) else { return };
+            // One that has left must not be leased anything.
+            if waiter.answer.is_closed() {
+                runtime.waiters.remove(at);
+                continue;
+            }
             let ask = waiter.ask.clone();
             match self.plan(queue, &ask) {
                 Plan::Deliver(chosen) => {

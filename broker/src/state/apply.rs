@@ -72,7 +72,8 @@ impl Queue {
             return;
         }
         let band = self.band_mut(id.place.band);
-        if id.place.offset < band.cursor || id.attempt == 0 {
+        // The last offset of all has none behind it where the cursor could stand.
+        if id.place.offset < band.cursor || id.place.offset.0 == u64::MAX || id.attempt == 0 {
             return;
         }
         band.cursor = id.place.offset.plus(1);

@@ -5,7 +5,7 @@ use crate::event::Place;
 use crate::name::ConsumerName;
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Index {
     /// Leases by when they end; those whose end is not known are not in it.
     pub(super) leases: BTreeSet<(u64, Place)>,

@@ -22,7 +22,7 @@ pub struct Shard {
 }
 
 /// What is kept over all queues.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     in_flight: u64,
     deadlines: BTreeSet<(u64, QueueId)>,
@@ -42,6 +42,13 @@ impl Share {
 }
 
 impl Sums {
+    #[cfg(test)]
+    pub(super) fn over<'a>(queues: impl Iterator<Item = (QueueId, &'a Queue)>) -> Self {
+        let mut sums = Self::default();
+        queues.for_each(|(id, queue)| sums.change(id, Share::default(), Share::of(queue)));
+        sums
+    }
+
     fn change(&mut self, id: QueueId, before: Share, after: Share) {
         self.in_flight = self.in_flight - before.in_flight + after.in_flight;
         if before.deadline != after.deadline {

@@ -200,7 +200,9 @@ impl Load<'_> {
                 State::Dead(reason.ok_or_else(|| from.bad("no state of a message"))?)
             }
         };
-        if (state == State::Untouched) != (attempts == 0) {
+        // What is found unreadable may be dead without ever having been delivered.
+        let untouched = attempts == 0 && !matches!(state, State::Dead(_));
+        if (state == State::Untouched) != untouched {
             return Err(from.bad("attempts that do not fit"));
         }
         let mut live = Live {

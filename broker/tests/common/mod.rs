@@ -8,39 +8,39 @@ use plimsoll_broker::name::QueueName;
 use std::path::Path;
 use std::time::Duration;
 
-pub fn options(dir: &Path) -> BrokerOptions {
+pub(crate) fn options(dir: &Path) -> BrokerOptions {
     let mut options = BrokerOptions::new(vec![dir.join("data")]);
     options.node.segment_size = 1 << 20;
     options
 }
 
-pub async fn start(dir: &Path) -> Broker {
+pub(crate) async fn start(dir: &Path) -> Broker {
     Broker::start(options(dir)).await.unwrap()
 }
 
-pub fn name(name: &str) -> QueueName {
+pub(crate) fn name(name: &str) -> QueueName {
     QueueName::new(name).unwrap()
 }
 
-pub fn message(payload: &str) -> NewMessage {
+pub(crate) fn message(payload: &str) -> NewMessage {
     NewMessage { payload: Bytes::copy_from_slice(payload.as_bytes()), ..NewMessage::default() }
 }
 
-pub fn ask(max: usize, wait: Duration) -> Receive {
+pub(crate) fn ask(max: usize, wait: Duration) -> Receive {
     Receive { max, wait, lease: None, consumer: None, concurrency: None }
 }
 
-pub async fn declare(broker: &Broker, queue: &QueueName) {
+pub(crate) async fn declare(broker: &Broker, queue: &QueueName) {
     broker.declare(queue, QueueSettings::default(), None).await.unwrap();
 }
 
-pub async fn publish(broker: &Broker, queue: &QueueName, payload: &str) -> u64 {
+pub(crate) async fn publish(broker: &Broker, queue: &QueueName, payload: &str) -> u64 {
     let answers = broker.publish(queue, vec![message(payload)]).await.unwrap();
     answers[0].as_ref().unwrap().seq.0
 }
 
 /// Receives, and takes them over.
-pub async fn receive(
+pub(crate) async fn receive(
     broker: &Broker,
     queue: &QueueName,
     max: usize,
@@ -51,10 +51,10 @@ pub async fn receive(
     received.messages
 }
 
-pub async fn ack(broker: &Broker, queue: &QueueName, receipt: &str) -> Settled {
+pub(crate) async fn ack(broker: &Broker, queue: &QueueName, receipt: &str) -> Settled {
     broker.settle(queue, Verb::Ack, vec![receipt.to_owned()]).await.unwrap()[0]
 }
 
-pub fn text(delivered: &Delivered) -> &str {
+pub(crate) fn text(delivered: &Delivered) -> &str {
     std::str::from_utf8(&delivered.message.content.payload).unwrap()
 }
