@@ -121,7 +121,7 @@ pub(in crate::http) fn lines(body: &[u8]) -> Result<Vec<NewMessage>, Problem> {
             message.map_err(|error| Problem::invalid(format!("line {number}: {error}")))?;
         crate::message::check(&message).map_err(|fault| {
             let problem = Problem::from(fault);
-            Problem { message: format!("line {number}: {}", problem.message), ..problem }
+            Problem { message: format!("line {number}: {}", problem.message).into(), ..problem }
         })?;
         messages.push(message);
     }
@@ -228,7 +228,7 @@ mod tests {
     use crate::api::Seq;
 
     fn read(text: &str) -> Result<Vec<NewMessage>, String> {
-        lines(text.as_bytes()).map_err(|problem| problem.message)
+        lines(text.as_bytes()).map_err(|problem| problem.message.into_string())
     }
 
     #[test]
