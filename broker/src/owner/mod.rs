@@ -86,7 +86,7 @@ enum Done {
     Journal(JournalDone),
     Publish(Box<PublishDone>),
     Delayed(Box<Job>),
-    Opened(QueueId, crate::api::Band, Result<Log, OpenError>),
+    Opened(QueueId, crate::api::Band, Result<(Log, Vec<logs::Survivor>), OpenError>),
     Read(Box<deliver::ReadDone>),
     Truncated(QueueId, crate::api::Band),
     MarksCarried(Box<upkeep::Carried>),
