@@ -1,5 +1,6 @@
 //! Answers: status, headers and a body that is given to the connection in small pieces.
 
+use super::budget::Hold;
 use super::watch::Peer;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
@@ -34,6 +35,8 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
     /// Undone if the client does not take the whole body.
     pub(super) hand_off: Option<Box<dyn Handing>>,
+    /// What the body takes of the budget, until it is taken.
+    pub(super) hold: Hold,
 }
 
 impl fmt::Debug for Answer {
@@ -47,7 +50,7 @@ impl Answer {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let content_type = HeaderValue::from_static(content_type);
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
-        Self { status, headers, body, hand_off: None }
+        Self { status, headers, body, hand_off: None, hold: Hold::default() }
     }
 
     /// JSON, with a line's end for terminals.
@@ -88,6 +91,7 @@ impl Answer {
 pub(super) struct AnswerBody {
     left: Bytes,
     hand_off: Option<Box<dyn Handing>>,
+    hold: Hold,
     /// Watched while it is not taken to its end.
     watched: Option<(Arc<Peer>, u64)>,
 }
@@ -99,8 +103,13 @@ impl fmt::Debug for AnswerBody {
 }
 
 impl AnswerBody {
-    pub(super) fn new(body: Bytes, hand_off: Option<Box<dyn Handing>>, peer: &Arc<Peer>) -> Self {
-        let mut this = Self { left: body, hand_off, watched: None };
+    pub(super) fn new(
+        body: Bytes,
+        hand_off: Option<Box<dyn Handing>>,
+        hold: Hold,
+        peer: &Arc<Peer>,
+    ) -> Self {
+        let mut this = Self { left: body, hand_off, hold, watched: None };
         if this.left.is_empty() {
             this.end();
         } else {
@@ -114,6 +123,7 @@ impl AnswerBody {
         if let Some(mut hand_off) = self.hand_off.take() {
             hand_off.done();
         }
+        self.hold = Hold::default();
         self.unwatch();
     }
 
@@ -182,7 +192,7 @@ mod tests {
         let count = || done.load(Ordering::Relaxed);
         let body = |len| {
             let hand_off = Box::new(Counted(Arc::clone(&done)));
-            AnswerBody::new(Bytes::from(vec![0; len]), Some(hand_off), &peer)
+            AnswerBody::new(Bytes::from(vec![0; len]), Some(hand_off), Hold::default(), &peer)
         };
         drop(body(5));
         let mut cut = body(PIECE * 2 + 1);

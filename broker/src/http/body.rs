@@ -18,6 +18,9 @@ pub(super) const JSON_MAX: usize = 256 << 10;
 pub(super) const LINES_MAX: usize = 4 << 20;
 /// A refused body of a known length up to this is read, so that the connection can be used again.
 const DRAIN_MAX: u64 = 256 << 10;
+/// The same for a stream among others: there are clients that send to the end before they look at their answer, and
+/// wait for room that an ended stream does not give.
+const DRAIN_STREAM_MAX: u64 = 16 << 20;
 /// A body of unknown length takes memory in such steps.
 const STEP: usize = 64 << 10;
 
@@ -104,7 +107,7 @@ pub(super) async fn read(
         (Some(len), _) => len,
         (None, Purse::Publish) => STEP.min(max),
         // Who may wait takes all at once: two that hold a part and wait for the rest would wait for each other.
-        (None, Purse::Others) => max,
+        (None, Purse::Others | Purse::Answers) => max,
     };
     cover(budget, takes, &mut hold, first).await?;
     let whole = Instant::now() + timers.body;
@@ -149,11 +152,17 @@ async fn cover(
 
 /// Reads what is left of a refused body, and throws it away. `false` where the connection must end instead: the body has
 /// no length or a great one, is slow, or waits for a `100 Continue` that it will not get.
-pub(super) async fn drain(from: &mut impl Source, headers: &HeaderMap, timers: &Timers) -> bool {
+pub(super) async fn drain(
+    from: &mut impl Source,
+    headers: &HeaderMap,
+    multiplexed: bool,
+    timers: &Timers,
+) -> bool {
     if from.is_end_stream() {
         return true;
     }
-    let short = from.size_hint().exact().is_some_and(|left| left <= DRAIN_MAX);
+    let max = if multiplexed { DRAIN_STREAM_MAX } else { DRAIN_MAX };
+    let short = from.size_hint().exact().is_some_and(|left| left <= max);
     if !short || headers.contains_key(EXPECT) {
         return false;
     }
@@ -248,11 +257,13 @@ mod tests {
         let timers = Timers::default();
         let none = HeaderMap::new();
         let known = |len| Full::new(Bytes::from(vec![0; len]));
-        assert!(drain(&mut known(0), &none, &timers).await);
-        assert!(drain(&mut known(256 << 10), &none, &timers).await);
-        assert!(!drain(&mut known((256 << 10) + 1), &none, &timers).await);
-        assert!(!drain(&mut pieces(1, 1, Duration::ZERO), &none, &timers).await);
+        assert!(drain(&mut known(0), &none, false, &timers).await);
+        assert!(drain(&mut known(256 << 10), &none, false, &timers).await);
+        assert!(!drain(&mut known((256 << 10) + 1), &none, false, &timers).await);
+        assert!(drain(&mut known(16 << 20), &none, true, &timers).await);
+        assert!(!drain(&mut known((16 << 20) + 1), &none, true, &timers).await);
+        assert!(!drain(&mut pieces(1, 1, Duration::ZERO), &none, false, &timers).await);
         let expects = HeaderMap::from_iter([(EXPECT, "100-continue".parse().unwrap())]);
-        assert!(!drain(&mut known(5), &expects, &timers).await);
+        assert!(!drain(&mut known(5), &expects, false, &timers).await);
     }
 }

@@ -1,5 +1,7 @@
 //! Memory for bodies: taken before a byte is read, given back when the request is done with it.
 //!
+//! What consumers have not taken yet of their answers has a share of its own, as large as that of publishes.
+//!
 //! Publishes are refused where it is used up. Everything else waits for its own, smaller share, which only bodies that are
 //! bounded in size and time can hold: an acknowledgement is never refused because publishers fill the memory.
 
@@ -17,6 +19,7 @@ const OTHERS_MIN: u64 = 1 << 20;
 pub(super) struct Budget {
     publish: Share,
     others: Share,
+    answers: Share,
 }
 
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) enum Purse {
     Publish,
     /// Waits.
     Others,
+    /// Messages on their way to consumers; waits.
+    Answers,
 }
 
 impl Share {
@@ -71,13 +76,18 @@ impl Budget {
     /// A budget of `bytes` for publishes, or a tenth of the memory limit, within bounds.
     pub(super) fn new(bytes: Option<u64>, memory_limit: u64) -> Self {
         let bytes = bytes.unwrap_or((memory_limit / 10).clamp(PUBLISH_MIN, PUBLISH_MAX));
-        Self { publish: Share::new(bytes), others: Share::new((bytes / 4).max(OTHERS_MIN)) }
+        Self {
+            publish: Share::new(bytes),
+            others: Share::new((bytes / 4).max(OTHERS_MIN)),
+            answers: Share::new(bytes),
+        }
     }
 
     fn share(&self, purse: Purse) -> &Share {
         match purse {
             Purse::Publish => &self.publish,
             Purse::Others => &self.others,
+            Purse::Answers => &self.answers,
         }
     }
 
@@ -92,7 +102,7 @@ impl Budget {
         let more = match purse {
             Purse::Publish => free.try_acquire_many_owned(missing).ok(),
             // What is held while more is waited for is bounded: a body of these is at most a quarter of the share.
-            Purse::Others => free.acquire_many_owned(missing).await.ok(),
+            Purse::Others | Purse::Answers => free.acquire_many_owned(missing).await.ok(),
         };
         let Some(more) = more else { return false };
         hold.add(more);

@@ -128,7 +128,7 @@ impl<B: Backend> Front<B> {
                 "failed"
             );
         }
-        let kept = !slow && body::drain(&mut body, &parts.headers, &self.timers).await;
+        let kept = !slow && body::drain(&mut body, &parts.headers, multiplexed, &self.timers).await;
         if !kept && !multiplexed {
             answer = answer.with(CONNECTION, "close");
             peer.linger();
@@ -186,7 +186,7 @@ fn finished(answer: Answer, id: &str, head: bool, peer: &Arc<Peer>) -> Response<
     answer.headers.insert(NO_SNIFF, HeaderValue::from_static("nosniff"));
     answer.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let body = if head { Bytes::new() } else { answer.body };
-    let mut response = Response::new(AnswerBody::new(body, answer.hand_off, peer));
+    let mut response = Response::new(AnswerBody::new(body, answer.hand_off, answer.hold, peer));
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     response

@@ -17,7 +17,8 @@ pub struct HttpOptions {
     /// The most requests at once on one HTTP/2 connection.
     pub streams: u32,
     /// Bytes that bodies of publishes may take together while they are read and stored. By default a tenth of the memory
-    /// limit, at least 8 MiB and at most 1 GiB. A quarter of it, at least 1 MiB, is there for all other bodies.
+    /// limit, at least 8 MiB and at most 1 GiB. A quarter of it, at least 1 MiB, is there for all other bodies; messages that
+    /// clients have not taken yet may take as much again.
     pub body_budget: Option<u64>,
     /// How long things may take.
     pub timers: Timers,
@@ -36,6 +37,10 @@ pub struct Timers {
     pub idle: Duration,
     /// A client that takes nothing of its answer.
     pub answer_idle: Duration,
+    /// A client that takes its answer too slowly.
+    pub answer: Duration,
+    /// Messages that wait for memory of their answer.
+    pub room: Duration,
     /// Reading a refused body to throw it away.
     pub drain: Duration,
     /// Waiting for a client to notice an answer that ends its connection.
@@ -75,6 +80,8 @@ impl Default for Timers {
             body: seconds(60),
             idle: seconds(60),
             answer_idle: seconds(30),
+            answer: seconds(120),
+            room: seconds(5),
             drain: seconds(5),
             linger: seconds(2),
             stop: seconds(10),

@@ -26,8 +26,8 @@ struct State {
     multiplexed: bool,
     /// Since when bytes could not be written.
     blocked_since: Option<Instant>,
-    /// Answers that are not yet taken, with the last time that a piece was.
-    answers: BTreeMap<u64, Instant>,
+    /// Answers that are not yet taken: when they began, and when a piece was taken last.
+    answers: BTreeMap<u64, (Instant, Instant)>,
     next_answer: u64,
     /// The connection ends with bytes of a request unread.
     lingers: bool,
@@ -111,13 +111,16 @@ impl Peer {
         let mut state = self.lock();
         let answer = state.next_answer;
         state.next_answer += 1;
-        state.answers.insert(answer, Instant::now());
+        let now = Instant::now();
+        state.answers.insert(answer, (now, now));
         answer
     }
 
     /// A piece of it was taken.
     pub(super) fn answer_goes_on(&self, answer: u64) {
-        self.lock().answers.insert(answer, Instant::now());
+        if let Some((_, last)) = self.lock().answers.get_mut(&answer) {
+            *last = Instant::now();
+        }
     }
 
     /// All of it was taken, or none will be.
@@ -140,8 +143,11 @@ impl Peer {
     pub(super) fn verdict(&self, timers: &Timers) -> Verdict {
         let (state, now) = (self.lock(), Instant::now());
         let over = |since: Instant, limit| now.saturating_duration_since(since) > limit;
-        let stuck = state.answers.values().chain(&state.blocked_since);
-        if stuck.into_iter().any(|since| over(*since, timers.answer_idle)) {
+        let slow = |(begun, last): &(Instant, Instant)| {
+            over(*begun, timers.answer) || over(*last, timers.answer_idle)
+        };
+        let blocked = state.blocked_since.is_some_and(|since| over(since, timers.answer_idle));
+        if blocked || state.answers.values().any(slow) {
             return Verdict::Cut;
         }
         if state.running > 0 || !state.answers.is_empty() {
@@ -228,6 +234,16 @@ mod tests {
         assert_eq!(peer.verdict(&timers), Verdict::Cut);
         peer.answer_ends(answer);
         assert_eq!(peer.verdict(&timers), Verdict::Keep);
+        // A piece now and then is not enough.
+        let answer = peer.answer_begins();
+        for _ in 0..6 {
+            after(20).await;
+            peer.answer_goes_on(answer);
+            assert_eq!(peer.verdict(&timers), Verdict::Keep);
+        }
+        after(1).await;
+        assert_eq!(peer.verdict(&timers), Verdict::Cut);
+        peer.answer_ends(answer);
         peer.written(true);
         after(20).await;
         peer.written(true);

@@ -87,6 +87,34 @@ async fn a_client_that_takes_nothing_of_its_answer_is_cut_off() {
     assert_eq!(got["messages"][0]["attempts"], 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_takes_do_not_fill_the_memory() {
+    let served = Served::with(|http| {
+        http.body_budget = Some(300 << 10);
+        http.timers.room = Duration::from_millis(300);
+    })
+    .await;
+    served.declare("jobs").await;
+    for _ in 0..16 {
+        assert_eq!(served.publish("jobs", vec![b'x'; 256 << 10]).await.status, 201);
+    }
+    let mut stuck = served.connect_small().await;
+    stuck.send(poll(2)).await;
+    let in_flight = async || served.show("jobs").await["messages"]["in_flight"].as_u64().unwrap();
+    until("it has its answer", async || in_flight().await > 0).await;
+    let held = in_flight().await;
+    // Its first bytes are here: it holds the memory.
+    assert_eq!(stuck.head().await.status, 200);
+    let mut conn = served.connect().await;
+    let receive = "/api/v1/queue/jobs/receive";
+    conn.ask("POST", receive, r#"{"max":2}"#).await.is(503, "ERR_UNAVAILABLE");
+    until("nothing is leased to it", async || in_flight().await == held).await;
+    drop(stuck);
+    until("all are ready again", async || in_flight().await == 0).await;
+    let got = conn.ask("POST", receive, r#"{"wait_ms":10000}"#).await.json();
+    assert_eq!(got["messages"][0]["attempts"], 1, "{got}");
+}
+
 /// At the moment of the assignment, whichever comes first: the message is with its client, or with nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_while_it_is_served_loses_no_message() {

@@ -1,22 +1,48 @@
 //! Messages: received, settled, looked at.
 
 use super::{Call, number};
-use crate::api::{LEASE_MAX, LEASE_MIN, RECEIVE_MAX, Receive, SETTLE_MAX, Settled, Verb, WAIT_MAX};
+use crate::api::{
+    Fault, LEASE_MAX, LEASE_MIN, RECEIVE_MAX, Receive, SETTLE_MAX, Settled, Verb, WAIT_MAX,
+};
 use crate::http::answer::Answer;
 use crate::http::backend::{Backend, Got};
+use crate::http::budget::{Hold, Purse};
 use crate::http::error::{Code, Problem};
+use crate::http::front::Front;
 use crate::http::wire::{
     ExtendAsk, MessagesGive, ReceiveAsk, ReceivedGive, ResultGive, ResultsGive, SettleAsk, millis,
 };
 use crate::name::ConsumerName;
 use std::time::Duration;
+use tokio::time::timeout;
 
 type Given = Result<Answer, Problem>;
 
 pub(super) async fn peek<B: Backend>(call: &Call<'_, B>, fields: &[(&str, String)]) -> Given {
     let max = fields.first().map(|(name, text)| number(name, text, 1, RECEIVE_MAX)).transpose()?;
     let messages = call.front.backend.peek(call.queue()?, max.unwrap_or(1)).await?;
-    Ok(Answer::json(200, &MessagesGive { messages: messages.iter().map(Into::into).collect() }))
+    let hold = room(call.front, messages.iter().map(|message| message.content.size())).await?;
+    let give = MessagesGive { messages: messages.iter().map(Into::into).collect() };
+    Ok(Answer { hold, ..Answer::json(200, &give) })
+}
+
+/// Memory for messages on their way to a client: those of clients that take nothing are bounded together, and each by the
+/// time that it may take. Waits for them a little.
+async fn room<B: Backend>(
+    front: &Front<B>,
+    sizes: impl Iterator<Item = u64>,
+) -> Result<Hold, Problem> {
+    // In base64, or with what JSON escapes.
+    let bytes = sizes.sum::<u64>().saturating_mul(4) / 3;
+    let mut hold = Hold::default();
+    let covered = front.budget.cover(Purse::Answers, &mut hold, bytes);
+    match timeout(front.timers.room, covered).await {
+        Ok(true) => Ok(hold),
+        Ok(false) | Err(_) => {
+            let said = "answers that other clients do not take fill the memory for them";
+            Err(Fault::Unavailable(said.into()).into())
+        }
+    }
 }
 
 fn bounded(
@@ -46,7 +72,7 @@ impl TryFrom<ReceiveAsk> for Receive {
             return Err(Problem::invalid(format!("max is {max}; 1 to {RECEIVE_MAX} are allowed")));
         }
         let consumer = ask.consumer.as_deref().map(ConsumerName::new).transpose();
-        let consumer = consumer.map_err(crate::api::Fault::Name)?;
+        let consumer = consumer.map_err(Fault::Name)?;
         if ask.concurrency.is_some() && consumer.is_none() {
             return Err(Problem::invalid("concurrency needs consumer: it is counted by name"));
         }
@@ -69,8 +95,10 @@ pub(super) async fn receive<B: Backend>(mut call: Call<'_, B>) -> Given {
         // Who waits for messages would hold the end up.
         () = front.stopped() => return Err(Problem::stopping()),
     };
+    // If there is none the hand-off goes, and the messages to somebody else.
+    let hold = room(front, messages.iter().map(|given| given.message.content.size())).await?;
     let give = ReceivedGive { messages: messages.iter().map(Into::into).collect(), reason: why };
-    Ok(Answer { hand_off: Some(hand_off), ..Answer::json(200, &give) })
+    Ok(Answer { hand_off: Some(hand_off), hold, ..Answer::json(200, &give) })
 }
 
 /// Receipts of one request, and whether it is a single one.
