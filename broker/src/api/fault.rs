@@ -175,3 +175,30 @@ impl fmt::Display for FaultKind {
         f.pad(self.code())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_its_queue_as_it_is_called() {
+        let queue = QueueName::new("orders/eu").unwrap();
+        let full = Full {
+            queue: queue.clone(),
+            limit: "max_queue_depth",
+            depth: 2,
+            max: 2,
+            retry_after: Duration::from_secs(5),
+        };
+        let faults = [
+            Fault::NoQueue(queue.clone()),
+            Fault::OtherSettings { queue: queue.clone(), revision: 1 },
+            Fault::OtherRevision { queue, revision: 1 },
+            Fault::Full(Box::new(full)),
+        ];
+        for fault in faults {
+            let said = fault.to_string();
+            assert!(said.contains(" queue \"orders/eu\"") || said.starts_with("queue \"orders/eu\" "), "{said}");
+        }
+    }
+}
