@@ -10,6 +10,9 @@ use plimsoll::{Log, NewRecord, Offset, WriteClass};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
+/// Records of a compaction that are appended at once: a queue's takes at most some 700 bytes.
+const COMPACTION_PART: usize = 1_000;
+
 /// The catalogue with its log.
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -53,16 +56,24 @@ impl Keeper {
     /// Writes what stands for all before it, and frees that. A failure costs nothing but space.
     async fn compact(&mut self) {
         self.since = 0;
-        let records = self.catalogue.compaction().iter().map(Record::encode).collect();
-        match self.append(records).await {
-            Ok(first) => {
-                let log = self.log.clone();
-                let freed = tokio::task::spawn_blocking(move || log.truncate_before(first)).await;
-                if let Ok(Err(error)) = freed {
-                    tracing::warn!(%error, "old records of the catalogue are still on the disk");
+        let mut records: Vec<_> = self.catalogue.compaction().iter().map(Record::encode).collect();
+        let mut begin = None;
+        // A part at a time: the log takes no more at once. Nothing else is written between, as this holds the catalogue.
+        while !records.is_empty() {
+            let rest = records.split_off(records.len().min(COMPACTION_PART));
+            match self.append(std::mem::replace(&mut records, rest)).await {
+                Ok(first) => begin = begin.or(Some(first)),
+                Err(error) => {
+                    tracing::warn!(%error, "the catalogue is not compacted");
+                    return;
                 }
             }
-            Err(error) => tracing::warn!(%error, "the catalogue is not compacted"),
+        }
+        let Some(first) = begin else { return };
+        let log = self.log.clone();
+        let freed = tokio::task::spawn_blocking(move || log.truncate_before(first)).await;
+        if let Ok(Err(error)) = freed {
+            tracing::warn!(%error, "old records of the catalogue are still on the disk");
         }
     }
 }

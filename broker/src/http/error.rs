@@ -171,11 +171,11 @@ pub(super) struct Refusal {
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) code: Code,
-    pub(super) message: String,
+    pub(super) message: Box<str>,
     pub(super) refusal: Option<Refusal>,
-    pub(super) details: Option<Value>,
+    pub(super) details: Option<Box<Value>>,
     /// The methods that there are, for 405.
-    pub(super) allow: Option<String>,
+    pub(super) allow: Option<Box<str>>,
 }
 
 /// The body of every answer that is no success.
@@ -220,12 +220,12 @@ impl Refusal {
 }
 
 impl Problem {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: Code, message: impl Into<Box<str>>) -> Self {
         Self { code, message: message.into(), refusal: None, details: None, allow: None }
     }
 
     /// A request that makes no sense.
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub(super) fn invalid(message: impl Into<Box<str>>) -> Self {
         Self::new(Code::Fault(FaultKind::Invalid), message)
     }
 
@@ -252,10 +252,10 @@ impl Problem {
             code: self.code.name(),
             error: self.refusal.map(|_| Limited::CODE),
             reason: self.refusal.map(|refusal| refusal.reason.name()),
-            message: self.message.clone(),
+            message: self.message.to_string(),
             request_id: request_id.to_owned(),
             retry_after_ms: self.refusal.map(Refusal::millis),
-            details: self.details.clone(),
+            details: self.details.as_deref().cloned(),
         }
     }
 }
@@ -295,8 +295,8 @@ impl From<&Fault> for Problem {
             }
             _ => None,
         };
-        let (code, details) = (Code::Fault(fault.kind()), details(fault));
-        Self { code, message: fault.to_string(), refusal, details, allow: None }
+        let (code, details) = (Code::Fault(fault.kind()), details(fault).map(Box::new));
+        Self { code, message: fault.to_string().into(), refusal, details, allow: None }
     }
 }
 

@@ -149,7 +149,7 @@ impl<B: Backend> Front<B> {
             Found::OtherMethods(allow) => {
                 let message = format!("the methods here are {allow}");
                 let problem = Problem::new(Code::MethodNotAllowed, message);
-                return Err(Problem { allow: Some(allow), ..problem });
+                return Err(Problem { allow: Some(allow.into()), ..problem });
             }
             Found::Nothing => {
                 return Err(Problem::new(Code::NotFound, "there is nothing at this path"));

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -60,17 +60,20 @@ pub struct Server {
 }
 
 impl Listener {
-    /// Takes the address. Needs a runtime of tokio with I/O and time.
+    /// Takes the address.
     ///
     /// # Errors
     /// An address beyond loopback, and what the system refuses.
-    pub async fn bind(options: HttpOptions) -> Result<Self, ListenError> {
+    ///
+    /// # Panics
+    /// Outside of a runtime of tokio with I/O.
+    pub fn bind(options: HttpOptions) -> Result<Self, ListenError> {
         let address = options.listen;
         if !address.ip().to_canonical().is_loopback() {
             return Err(ListenError::NotLoopback(address));
         }
         let fail = |error| ListenError::Io { address, error };
-        let listener = TcpListener::bind(address).await.map_err(fail)?;
+        let listener = listen(address).map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
         Ok(Self { listener, address, options })
     }
@@ -112,6 +115,19 @@ impl Server {
     }
 }
 
+/// Connections inherit the sizes of the buffers. Left to the kernel, each could hold several megabytes that nobody reads,
+/// and an answer would count as taken while all of it is still here.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    const BUFFER: u32 = 128 << 10;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Connections of a server before this one may still be ending.
+    socket.set_reuseaddr(true)?;
+    socket.set_recv_buffer_size(BUFFER)?;
+    socket.set_send_buffer_size(BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(1024)
+}
+
 fn builder(options: &HttpOptions) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     // Heads and pieces of bodies: what a connection holds before it has asked for anything.
@@ -142,9 +158,16 @@ fn is_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
-Content-Type: application/json\r\nContent-Length: 75\r\n\r\n\
-{\"code\":\"CONNECTIONS_FULL\",\"message\":\"there are no more connections to have\"}";
+/// What a connection is told that finds no place.
+fn full() -> String {
+    let body =
+        "{\"code\":\"CONNECTIONS_FULL\",\"message\":\"there are no more connections to have\"}\n";
+    let len = body.len();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
+         Content-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+    )
+}
 
 async fn accept<B: Backend>(listener: TcpListener, front: Arc<Front<B>>, options: HttpOptions) {
     let builder = Arc::new(builder(&options));
@@ -174,7 +197,7 @@ async fn accept<B: Backend>(listener: TcpListener, front: Arc<Front<B>>, options
         let (counted, count) = front.count();
         if count > options.connections {
             // Best effort: a fresh connection takes so little.
-            let _ = stream.try_write(FULL);
+            let _ = stream.try_write(full().as_bytes());
             continue;
         }
         let kept = count > options.connections.saturating_sub(options.connections_kept);

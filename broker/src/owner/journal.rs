@@ -11,9 +11,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// The most bytes and entries of one append.
-const BATCH_BYTES: usize = 256 << 10;
+const BATCH_BYTES: usize = 1 << 20;
 /// See [`BATCH_BYTES`].
-const BATCH_ENTRIES: usize = 512;
+const BATCH_ENTRIES: usize = 4_096;
 /// Bytes of entries that are not staged yet, from which on the owner takes no more commands.
 const PENDING_MAX: usize = 4 << 20;
 
@@ -133,7 +133,9 @@ impl Journal {
 
     /// Stages what is pending, as far as the log takes it, and gives the futures to wait for.
     pub(super) fn drive(&mut self, mut fly: impl FnMut(Flight)) -> After {
-        while !self.busy && !self.pending.is_empty() {
+        // One batch at a time. A log goes on in another file after a failed commit: a batch that was staged behind the failed
+        // one could be durable without it, and what they say together would have a hole.
+        if !self.busy && self.flying == 0 && !self.pending.is_empty() {
             let batch = self.next_batch();
             let len = batch.iter().map(|entry| entry.bytes.len() as u64).sum();
             let permit = match self.log.admit(WriteClass::Acknowledge, len) {

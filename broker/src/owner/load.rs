@@ -49,7 +49,7 @@ pub(crate) enum LoadError {
     #[error("{log}, record {offset}: {why}")]
     Record { log: LogName, offset: Offset, why: String },
     #[error("{log}: {error}")]
-    Write { log: LogName, error: PublishError },
+    Write { log: LogName, error: Box<PublishError> },
     /// What it shows may be less than what it holds: what is not seen now must not be taken for gone.
     #[error("{log}: {why}")]
     Stopped { log: LogName, why: Stopped },
@@ -101,7 +101,10 @@ pub(crate) fn load(
             let mut bytes = Vec::new();
             entry.encode(&mut bytes);
             let written = events.publish(WriteClass::Coordination, &[NewRecord::new(&bytes)]);
-            written.map_err(|error| LoadError::Write { log: events.name().clone(), error })?;
+            written.map_err(|error| LoadError::Write {
+                log: events.name().clone(),
+                error: Box::new(error),
+            })?;
         }
     }
     let frame = Frame { boot: time.boot(), now_ms: time.boot_ms() };

@@ -9,9 +9,10 @@ use crate::api::{
 use crate::event::Place;
 use crate::marks::{Look, Mark};
 use crate::message::{self, MessageHead};
-use plimsoll::error::{AppendError, CommitError, OpenError, Outcome};
+use plimsoll::error::{AppendError, CommitError, Outcome};
 use plimsoll::permit::{Decision, Permit, PermitError};
 use plimsoll::{Appended, LimitReason, Limited, Log, NewRecord, Offset, Ticket, WriteClass};
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 /// The most bytes and messages of one append.
@@ -215,8 +216,8 @@ impl Owner {
         let queue = job.queue;
         let Some(runtime) = self.queues.get_mut(&queue) else { return };
         runtime.jobs.push_front(job);
-        if !runtime.lanes.contains_key(&Band::DEFAULT) {
-            runtime.lanes.insert(Band::DEFAULT, Lane::new(BandLog::Opening, 0));
+        if let Entry::Vacant(vacant) = runtime.lanes.entry(Band::DEFAULT) {
+            vacant.insert(Lane::new(BandLog::Opening, 0));
             self.open(queue, Band::DEFAULT);
         }
     }
@@ -572,42 +573,9 @@ impl Owner {
             error => Fault::Unavailable(error.to_string().into()),
         }
     }
-
-    /// A log is open, or cannot be opened.
-    pub(super) fn opened(&mut self, queue: QueueId, band: Band, result: Result<Log, OpenError>) {
-        let confirmed = self.state.queue(queue).map_or(0, |state| total(state, band));
-        let Some(runtime) = self.queues.get_mut(&queue) else {
-            // It was deleted meanwhile.
-            if result.is_ok() {
-                self.give_up(queue, vec![band]);
-            }
-            return;
-        };
-        match result {
-            Ok(log) => {
-                runtime
-                    .lanes
-                    .entry(band)
-                    .and_modify(|lane| lane.log = BandLog::Open(log.clone()))
-                    .or_insert_with(|| Lane::new(BandLog::Open(log.clone()), confirmed));
-            }
-            Err(error) => {
-                let fault = match &error {
-                    OpenError::Disk(disk) if disk.is_no_space() => no_space(&error.to_string()),
-                    _ => Fault::Unavailable(error.to_string().into()),
-                };
-                runtime.lanes.remove(&band);
-                for job in std::mem::take(&mut runtime.jobs) {
-                    job.refuse(&fault);
-                }
-            }
-        }
-        self.advance_waiting(queue);
-        self.dispatch(queue);
-    }
 }
 
-fn no_space(why: &str) -> Fault {
+pub(super) fn no_space(why: &str) -> Fault {
     Fault::Limited(Limited::new(
         LimitReason::Disk,
         WriteClass::Publish,

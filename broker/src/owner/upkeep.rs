@@ -10,7 +10,7 @@ use crate::marks::{self, CarriedMark};
 use plimsoll::error::AppendError;
 use plimsoll::permit::Decision;
 use plimsoll::{NewRecord, Offset, WriteClass};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,8 +19,7 @@ use std::time::Duration;
 const EXPIRE_A_TURN: usize = 1_000;
 /// Truncations under way at once.
 const TRUNCATIONS_MAX: usize = 4;
-/// Bytes of events after which a snapshot is worth its while, at least; and how often it may cost its own size.
-const SNAPSHOT_BYTES: u64 = 4 << 20;
+/// A snapshot is written when there are so many times its size of events since the last one.
 const SNAPSHOT_TIMES: u64 = 4;
 /// Segments of the event log that call for a snapshot, so that small disks get their files back.
 const SNAPSHOT_SEGMENTS: usize = 4;
@@ -36,6 +35,8 @@ pub(super) struct Upkeep {
     snapshot: Snapshot,
     marks_at: Duration,
     marks_busy: bool,
+    /// Where the marks log ended, and when: the last window's, one every few seconds.
+    marks_ends: VecDeque<(Duration, Offset)>,
 }
 
 /// How far a snapshot is.
@@ -204,27 +205,28 @@ impl Owner {
         self.truncated(queue, band);
     }
 
-    /// Marks that are too old go, from memory and from their log.
+    /// Marks that are too old go, from memory and from their log: what was in it a window ago. By boot time, as a wall clock
+    /// that is set forward would free marks that live.
     fn old_marks(&mut self, now: Duration) {
         if self.upkeep.marks_busy || now < self.upkeep.marks_at {
             return;
         }
         self.upkeep.marks_at = now + MARKS_EVERY;
         self.marks.expire(self.time.boot_ms());
-        if self.marks_log.segments().len() < 2 {
-            return;
+        let ends = &mut self.upkeep.marks_ends;
+        ends.push_back((now, self.marks_log.durable()));
+        let window = Duration::from_millis(super::load::MARKS_WINDOW_MS);
+        let mut to = None;
+        while ends.front().is_some_and(|(then, _)| now.saturating_sub(*then) > window) {
+            to = ends.pop_front().map(|(_, end)| end);
         }
-        // By the wall clock, as records have no other; a clock that was set back keeps them longer.
-        let before = self.time.wall_ms().saturating_sub(super::load::MARKS_WINDOW_MS);
+        let Some(to) = to.filter(|_| self.marks_log.segments().len() > 1) else { return };
         let log = self.marks_log.clone();
         self.upkeep.marks_busy = true;
-        let work = self.block(move || -> Result<(), String> {
-            let to = log.offset_for_time(before).map_err(|error| error.to_string())?;
-            log.truncate_before(to).map(drop).map_err(|error| error.to_string())
-        });
+        let work = self.block(move || log.truncate_before(to));
         self.fly(async move {
             if let Some(Err(error)) = work.await {
-                tracing::warn!(error, "old marks are still on the disk");
+                tracing::warn!(%error, "old marks are still on the disk");
             }
             Done::MarksFreed
         });
@@ -252,7 +254,8 @@ impl Owner {
         if self.upkeep.snapshot.running {
             return;
         }
-        let worth = SNAPSHOT_BYTES.max(self.upkeep.snapshot.last_bytes * SNAPSHOT_TIMES);
+        let worth =
+            self.shared.snapshot_bytes.max(self.upkeep.snapshot.last_bytes * SNAPSHOT_TIMES);
         let long = self.journal.written_bytes() >= worth;
         let many = self.journal.log().segments().len() >= SNAPSHOT_SEGMENTS
             && self.journal.written_bytes() > self.upkeep.snapshot.last_bytes;
@@ -300,6 +303,7 @@ impl Owner {
     pub(super) fn reset_upkeep(&mut self) {
         let last_bytes = self.upkeep.snapshot.last_bytes;
         self.upkeep.snapshot = Snapshot { last_bytes, ..Snapshot::default() };
+        (self.upkeep.truncations, self.upkeep.marks_busy) = (0, false);
     }
 }
 

@@ -66,7 +66,8 @@ impl Live {
     pub(super) fn lease(&mut self, at: &Stamp, lease_ms: u64, frame: &Frame) {
         self.lease_ms = u32::try_from(lease_ms).unwrap_or(u32::MAX);
         self.state = State::Leased;
-        if at.boot == frame.boot {
+        // A boot id that cannot be read is no boot; boot time that went back is another one's, as a container's may be.
+        if at.boot == frame.boot && at.boot != crate::boot::UNKNOWN && at.boot_ms <= frame.now_ms {
             self.lease_since(at.boot_ms, frame);
         } else {
             self.lease_again(frame);

@@ -105,7 +105,7 @@ impl Shard {
             return Err(BadEvent { at: 0, reason: "a snapshot of another version" });
         }
         let mut load = Load {
-            same_boot: first.fixed()? == frame.boot,
+            same_boot: first.fixed()? == frame.boot && frame.boot != crate::boot::UNKNOWN,
             frame,
             queue: None,
             offset: 0,

@@ -88,7 +88,7 @@ async fn serve(
     as_json: bool,
 ) -> Result<(), Failure> {
     // First: an address that cannot be had is told before anything is made or recovered.
-    let listener = Listener::bind(http).await?;
+    let listener = Listener::bind(http)?;
     let broker = Broker::start(options).await?;
     let server = listener.serve(broker.clone());
     let told = greet(server.address(), &broker, as_json);

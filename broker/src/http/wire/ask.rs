@@ -55,9 +55,17 @@ pub(in crate::http) struct PurgeAsk {
     pub(in crate::http) dead: bool,
 }
 
+/// Reads an object; a list of its fields' values would be taken for one.
+pub(super) fn object<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err("an object is expected".to_owned());
+    }
+    serde_json::from_slice(text).map_err(|error| error.to_string())
+}
+
 /// Reads a body as JSON.
 pub(in crate::http) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body)
+    object(body)
         .map_err(|error| Problem::invalid(format!("the body is not what is expected: {error}")))
 }
 

@@ -115,14 +115,13 @@ pub(in crate::http) fn lines(body: &[u8]) -> Result<Vec<NewMessage>, Problem> {
         if messages.len() == PUBLISH_MAX {
             return Err(Problem::invalid(format!("more than {PUBLISH_MAX} messages")));
         }
-        let read: Result<LineIn, _> = serde_json::from_slice(line);
-        let message = read.map_err(|error| error.to_string()).and_then(LineIn::into_message);
+        let message = super::ask::object(line).and_then(LineIn::into_message);
         let number = at + 1;
         let message =
             message.map_err(|error| Problem::invalid(format!("line {number}: {error}")))?;
         crate::message::check(&message).map_err(|fault| {
             let problem = Problem::from(fault);
-            Problem { message: format!("line {number}: {}", problem.message), ..problem }
+            Problem { message: format!("line {number}: {}", problem.message).into(), ..problem }
         })?;
         messages.push(message);
     }
@@ -229,7 +228,7 @@ mod tests {
     use crate::api::Seq;
 
     fn read(text: &str) -> Result<Vec<NewMessage>, String> {
-        lines(text.as_bytes()).map_err(|problem| problem.message)
+        lines(text.as_bytes()).map_err(|problem| problem.message.into_string())
     }
 
     #[test]
@@ -258,6 +257,8 @@ mod tests {
             "{}",
             "[]",
             "null",
+            r#"["a"]"#,
+            r#"["a",null,null,null,null,null]"#,
             r#"{"payload":"a","payload_base64":"YQ=="}"#,
             r#"{"payload_base64":"*"}"#,
             r#"{"payload":"a","other":1}"#,
