@@ -14,6 +14,8 @@ readonly TOOLS=(
     losetup:mount
     mount:mount
     cmp:diffutils
+    curl:curl              # clients that nobody here wrote
+    wrk:wrk
 )
 
 # Tools for file systems are in sbin, which is not on everybody's path.
@@ -21,9 +23,13 @@ PATH="$PATH:/usr/sbin:/sbin"
 
 missing() {
     local entry
-    for entry in "${TOOLS[@]}"; do
-        command -v "${entry%%:*}" >/dev/null || echo "${entry##*:}"
-    done | sort -u
+    {
+        for entry in "${TOOLS[@]}"; do
+            command -v "${entry%%:*}" >/dev/null || echo "${entry##*:}"
+        done
+        # Debian has a part of what makes virtual environments in a package of its own.
+        python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+    } | sort -u
 }
 
 packages=$(missing)

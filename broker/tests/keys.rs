@@ -1,4 +1,12 @@
 //! Idempotency keys: a refusal leaves no mark, what is stored is stored once, over restarts too.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "a test: what it cannot have ends it"
+)]
 
 mod common;
 

@@ -1,4 +1,12 @@
 //! A message's life in a broker in this process, restarts included.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "a test: what it cannot have ends it"
+)]
 
 mod common;
 

@@ -1,5 +1,13 @@
 //! Many short lives of a broker on the simulated disk: publishers and consumers at work, a crash at any disk call (the death of
 //! the process, or a power cut that keeps any part of what was not synced), syncs and writes that fail; and then the promises.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "a test: what it cannot have ends it"
+)]
 
 mod common;
 
@@ -70,6 +78,8 @@ fn options(fs: &SimFileSystem) -> BrokerOptions {
     let mut options = BrokerOptions::new(vec!["/data".into()]);
     options.node.segment_size = 64 << 10;
     options.node.committers = 2;
+    // Many snapshots, also in short lives.
+    options.snapshot_bytes = 2 << 10;
     options.node.limits.pool.kept_back = plimsoll::Size(256 << 10);
     options.fs = Some(Arc::new(fs.clone()));
     options

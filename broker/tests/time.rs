@@ -1,4 +1,12 @@
 //! Time: leases go by the boot clock, whatever the wall clock does.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    missing_docs,
+    reason = "a test: what it cannot have ends it"
+)]
 
 mod common;
 

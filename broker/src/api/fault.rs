@@ -33,10 +33,10 @@ pub enum Fault {
     #[error("{0}")]
     Invalid(Arc<str>),
     /// There is no such queue. 404.
-    #[error("there is no queue {0:?}")]
+    #[error("there is no queue {:?}", .0.as_str())]
     NoQueue(QueueName),
     /// It is declared with other settings; the revision it has. 409.
-    #[error("queue {queue:?} has other settings, at revision {revision}")]
+    #[error("queue {:?} has other settings, at revision {revision}", .queue.as_str())]
     OtherSettings {
         /// The queue.
         queue: QueueName,
@@ -44,7 +44,7 @@ pub enum Fault {
         revision: u64,
     },
     /// `If-Match` names another revision than it has. 412.
-    #[error("queue {queue:?} is at revision {revision}")]
+    #[error("queue {:?} is at revision {revision}", .queue.as_str())]
     OtherRevision {
         /// The queue.
         queue: QueueName,
@@ -74,7 +74,7 @@ pub enum Fault {
     #[error(transparent)]
     Limited(#[from] Limited),
     /// Refused for the queue's own limits; nothing was applied. 429 `QUEUE_FULL`.
-    #[error("queue {:?} holds {} of at most {} ({})", .0.queue, .0.depth, .0.max, .0.limit)]
+    #[error("queue {:?} holds {} of at most {} ({})", .0.queue.as_str(), .0.depth, .0.max, .0.limit)]
     Full(Box<Full>),
     /// Not done: the storage cannot, or the broker is starting or stopping. Nothing was applied. 503.
     #[error("{0}")]
@@ -173,5 +173,32 @@ impl FaultKind {
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_its_queue_as_it_is_called() {
+        let queue = QueueName::new("orders/eu").unwrap();
+        let full = Full {
+            queue: queue.clone(),
+            limit: "max_queue_depth",
+            depth: 2,
+            max: 2,
+            retry_after: Duration::from_secs(5),
+        };
+        let faults = [
+            Fault::NoQueue(queue.clone()),
+            Fault::OtherSettings { queue: queue.clone(), revision: 1 },
+            Fault::OtherRevision { queue, revision: 1 },
+            Fault::Full(Box::new(full)),
+        ];
+        for fault in faults {
+            let said = fault.to_string();
+            assert!(said.contains(" queue \"orders/eu\"") || said.starts_with("queue \"orders/eu\" "), "{said}");
+        }
     }
 }

@@ -34,6 +34,8 @@ pub struct BrokerOptions {
     pub node: NodeOptions,
     /// The most messages in flight in all queues together; 1,000,000 by default.
     pub in_flight_max: u64,
+    /// Bytes of events after which a shard writes a snapshot, so that older events can be freed; 4 MiB by default.
+    pub snapshot_bytes: u64,
     /// The file system; the machine's if none is named.
     pub fs: Option<Arc<dyn FileSystem>>,
     /// The clock; the machine's if none is named.
@@ -44,7 +46,14 @@ impl BrokerOptions {
     /// Defaults over these directories.
     #[must_use]
     pub fn new(data: Vec<PathBuf>) -> Self {
-        Self { data, node: NodeOptions::default(), in_flight_max: 1_000_000, fs: None, clock: None }
+        Self {
+            data,
+            node: NodeOptions::default(),
+            in_flight_max: 1_000_000,
+            snapshot_bytes: 4 << 20,
+            fs: None,
+            clock: None,
+        }
     }
 }
 

@@ -230,6 +230,7 @@ pub(super) async fn start(options: BrokerOptions) -> Result<Inner, StartError> {
             blocking: Arc::new(Semaphore::new(BLOCKING)),
             in_flight: Arc::clone(&in_flight),
             in_flight_max: options.in_flight_max,
+            snapshot_bytes: options.snapshot_bytes,
             registry: Arc::clone(&registry),
         });
         let (sweeping, catalogue) = (node.clone(), keeper.catalogue.clone());

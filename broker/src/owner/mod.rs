@@ -44,6 +44,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 const TICK: Duration = Duration::from_millis(25);
 /// How long messages that were read ahead are kept after the last receive.
 const AHEAD_KEPT: Duration = Duration::from_secs(2);
+/// How long an owner that is to stop waits for its disk: one that hangs, or has no space for an event, must not keep the
+/// process.
+const STOP_MAX: Duration = Duration::from_secs(10);
 /// How long a read that failed is not tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// How many commands are taken before what they staged is driven.
@@ -62,6 +65,7 @@ pub(crate) struct Shared {
     /// Messages in flight in all shards of all nodes, and the most that are allowed.
     pub(crate) in_flight: Arc<AtomicU64>,
     pub(crate) in_flight_max: u64,
+    pub(crate) snapshot_bytes: u64,
     pub(crate) registry: Arc<Registry>,
 }
 
@@ -124,6 +128,8 @@ pub(crate) struct Owner {
     work: FuturesUnordered<Work>,
     mode: Mode,
     stopping: Option<oneshot::Sender<()>>,
+    /// When it ends even if the disk still owes answers.
+    stop_at: Duration,
     stats: Tally,
     tally: Arc<std::sync::Mutex<Tally>>,
     /// Queues whose counts changed, or that may have something to free.
@@ -177,6 +183,7 @@ impl Owner {
             work: FuturesUnordered::new(),
             mode: Mode::Running,
             stopping: None,
+            stop_at: Duration::MAX,
             stats: Tally::default(),
             tally: Arc::clone(&tally),
             in_flight_told: 0,
@@ -258,7 +265,10 @@ impl Owner {
             Command::Show(queue, answer) => self.show(queue, answer),
             Command::Explain(queue, answer) => self.explain(queue, answer),
             Command::Consumers(queue, answer) => self.consumers(queue, answer),
-            Command::Stop(answer) => self.stopping = Some(answer),
+            Command::Stop(answer) => {
+                self.stopping = Some(answer);
+                self.stop_at = self.time.elapsed() + STOP_MAX;
+            }
         }
     }
 
@@ -383,12 +393,11 @@ impl Owner {
             return false;
         }
         self.turn_away();
-        if !self.journal.is_idle() && self.mode == Mode::Running {
+        let owes = !self.work.is_empty() || (self.mode == Mode::Running && !self.journal.is_idle());
+        if owes && self.time.elapsed() < self.stop_at {
             return false;
         }
-        if !self.work.is_empty() {
-            return false;
-        }
+        self.journal.drop_pending("the broker has stopped");
         if let Some(answer) = self.stopping.take() {
             let _ = answer.send(());
         }

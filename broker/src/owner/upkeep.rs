@@ -19,8 +19,7 @@ use std::time::Duration;
 const EXPIRE_A_TURN: usize = 1_000;
 /// Truncations under way at once.
 const TRUNCATIONS_MAX: usize = 4;
-/// Bytes of events after which a snapshot is worth its while, at least; and how often it may cost its own size.
-const SNAPSHOT_BYTES: u64 = 4 << 20;
+/// A snapshot is written when there are so many times its size of events since the last one.
 const SNAPSHOT_TIMES: u64 = 4;
 /// Segments of the event log that call for a snapshot, so that small disks get their files back.
 const SNAPSHOT_SEGMENTS: usize = 4;
@@ -255,7 +254,8 @@ impl Owner {
         if self.upkeep.snapshot.running {
             return;
         }
-        let worth = SNAPSHOT_BYTES.max(self.upkeep.snapshot.last_bytes * SNAPSHOT_TIMES);
+        let worth =
+            self.shared.snapshot_bytes.max(self.upkeep.snapshot.last_bytes * SNAPSHOT_TIMES);
         let long = self.journal.written_bytes() >= worth;
         let many = self.journal.log().segments().len() >= SNAPSHOT_SEGMENTS
             && self.journal.written_bytes() > self.upkeep.snapshot.last_bytes;

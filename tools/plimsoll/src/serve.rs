@@ -36,7 +36,7 @@ Examples:
   plimsoll serve --data /var/lib/plimsoll-queues --listen 127.0.0.1:8080
   plimsoll serve --data /mnt/a/queues --data /mnt/b/queues --settings plimsoll.toml")]
 pub(crate) struct Serve {
-    /// A data directory; several make room on several devices. Always name the same ones, in the same order
+    /// A data directory; several make room on several devices. Always name all of them
     #[arg(long, value_name = "DIR", default_value = "./plimsoll-data")]
     data: Vec<PathBuf>,
     /// The address: a loopback one; with port 0 any port that is free
