@@ -73,7 +73,12 @@ async fn the_end_answers_what_is_under_way_and_takes_nothing_new() {
     half.send("POST /api/v1/queue/jobs/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhe").await;
     let waiting = async || served.broker.show(&jobs()).await.unwrap().waiting == 2;
     until("both wait", waiting).await;
-    // The half body is read by now or is not; it is answered in either case.
+    // Its body has its memory: it is under way.
+    until("it is under way", async || {
+        let node = served.ask("GET", "/api/v1/node", "").await.json();
+        node["http"]["body_budget_free_bytes"] != node["http"]["body_budget_bytes"]
+    })
+    .await;
     let Served { server, broker, address, .. } = served;
     let stopped = tokio::spawn(server.stop());
     poll.reply().await.is(503, "ERR_UNAVAILABLE");
