@@ -1,0 +1,6 @@
+//! What is done to the broker, one scenario a file.
+
+pub mod consumer;
+pub mod load;
+pub mod million;
+pub mod publisher;
