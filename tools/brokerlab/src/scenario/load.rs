@@ -1,7 +1,7 @@
 //! Publishers and consumers whose every answer the checker hears, whatever happens to the broker meanwhile.
 
 use crate::check::Checker;
-use crate::client::Client;
+use crate::client::{Client, Refusal};
 use crate::server::Server;
 use crate::stats::Times;
 use anyhow::{Context, bail};
@@ -34,8 +34,10 @@ pub struct Load {
     pub queues: Vec<String>,
     checker: Mutex<Checker>,
     took: Mutex<Took>,
+    refusal: Mutex<Option<Refusal>>,
     begun: Instant,
     stopped: AtomicBool,
+    published: AtomicBool,
 }
 
 impl Load {
@@ -55,8 +57,10 @@ impl Load {
             queues,
             checker: Mutex::new(Checker::new(publishers, each, count)),
             took: Mutex::default(),
+            refusal: Mutex::default(),
             begun: Instant::now(),
             stopped: AtomicBool::new(false),
+            published: AtomicBool::new(false),
         })
     }
 
@@ -91,6 +95,28 @@ impl Load {
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Tells publishers to end.
+    pub fn publishers_end(&self) {
+        self.published.store(true, Ordering::Relaxed);
+    }
+
+    /// Publishers were told to end.
+    #[must_use]
+    pub fn published(&self) -> bool {
+        self.published.load(Ordering::Relaxed) || self.stopped()
+    }
+
+    /// The latest refusal of a publish.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A publish was refused.
+    pub fn was_refused(&self, refusal: &Refusal) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal.clone());
     }
 
     /// Declares the queues.

@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use crate::check::Breach;
-use crate::client::{Answer, Client, Publish, Refusal, Stored, Wire};
+use crate::client::{Answer, Client, Publish, Stored, Wire};
 use crate::content;
 use fastrand::Rng;
 use std::ops::RangeInclusive;
@@ -36,12 +36,10 @@ pub struct Plan {
 }
 
 /// What it met.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Met {
     /// Refusals, of one message or of a request.
     pub refusals: u64,
-    /// The latest.
-    pub last: Option<Refusal>,
 }
 
 struct Publisher {
@@ -67,7 +65,7 @@ pub async fn publisher(load: Arc<Load>, plan: Plan) -> Met {
 impl Publisher {
     async fn run(&mut self) {
         let mut number = 0;
-        while number < self.plan.count && !self.load.stopped() {
+        while number < self.plan.count && !self.load.published() {
             let queue = self.plan.queues[self.chance.usize(..self.plan.queues.len())];
             let left = usize::try_from(self.plan.count - number).unwrap_or(usize::MAX);
             let count = match self.chance.u8(..100) < self.plan.batched {
@@ -176,7 +174,7 @@ impl Publisher {
                 if let Some(fault) = refusal.fault() {
                     check.found(Breach::Settle, format!("a refusal of message {slot}: {fault}"));
                 }
-                self.met.last = Some(refusal.clone());
+                load.was_refused(refusal);
                 return refusal.retry_after;
             }
             Answer::NotDone(_) => {
