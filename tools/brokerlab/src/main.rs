@@ -18,18 +18,39 @@ struct Cli {
 #[derive(Subcommand)]
 enum Scenario {
     Million(scenario::million::Args),
+    Fill(scenario::fill::Args),
+    Cgroup(scenario::cgroup::Args),
+    Hang(scenario::hang::Args),
+    Vanish(scenario::vanish::Args),
+    Queues(scenario::queues::Args),
+    Latency(scenario::latency::Args),
+    Small(scenario::small::Args),
 }
 
 impl Scenario {
     fn name(&self) -> &'static str {
         match self {
             Self::Million(_) => "million",
+            Self::Fill(_) => "fill",
+            Self::Cgroup(_) => "cgroup",
+            Self::Hang(_) => "hang",
+            Self::Vanish(_) => "vanish",
+            Self::Queues(_) => "queues",
+            Self::Latency(_) => "latency",
+            Self::Small(_) => "small",
         }
     }
 
     async fn run(&self, report: &mut Report) -> anyhow::Result<()> {
         match self {
             Self::Million(args) => scenario::million::run(args, report).await,
+            Self::Fill(args) => scenario::fill::run(args, report).await,
+            Self::Cgroup(args) => scenario::cgroup::run(args, report).await,
+            Self::Hang(args) => scenario::hang::run(args, report).await,
+            Self::Vanish(args) => scenario::vanish::run(args, report).await,
+            Self::Queues(args) => scenario::queues::run(args, report).await,
+            Self::Latency(args) => scenario::latency::run(args, report).await,
+            Self::Small(args) => scenario::small::run(args, report).await,
         }
     }
 }

@@ -220,10 +220,15 @@ impl Server {
         }
     }
 
-    /// Its process number.
+    /// Its process number: where another command starts it, that of the child.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.child.as_ref().and_then(Child::id)
+        let own = self.child.as_ref().and_then(Child::id)?;
+        if self.setup.wrap.is_empty() {
+            return Some(own);
+        }
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
     }
 
     /// How it ended by itself, if it did.
@@ -236,9 +241,16 @@ impl Server {
     /// # Errors
     /// It had ended by itself: that is a fault of it.
     pub async fn kill9(&mut self) -> anyhow::Result<()> {
+        let pid = self.pid();
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(status) = child.try_wait()? {
             bail!("the broker ended by itself ({status}):\n{}", self.said());
+        }
+        if let Some(pid) = pid.filter(|_| !self.setup.wrap.is_empty()) {
+            // Itself, and not what started it: that ends after it.
+            kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGKILL)?;
+            child.wait().await?;
+            return Ok(());
         }
         child.kill().await?;
         Ok(())

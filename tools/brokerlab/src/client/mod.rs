@@ -7,4 +7,4 @@ mod wire;
 
 pub use api::{Answer, Client, Publish, Receive};
 pub use conn::{Ask, Conn, Fail, Reply, Wire};
-pub use wire::{Message, Refusal, Settled, Stored, find, number, settings};
+pub use wire::{Message, Refusal, Settled, Stored, find, messages_in, number, settings};

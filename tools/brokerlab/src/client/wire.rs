@@ -105,6 +105,15 @@ pub(super) struct Messages {
     pub(super) reason: Option<String>,
 }
 
+/// The messages of an answer to a receive.
+///
+/// # Errors
+/// It is none.
+pub fn messages_in(body: &[u8]) -> Result<Vec<Message>, String> {
+    let read: Messages = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    read.messages.into_iter().map(RawMessage::read).collect()
+}
+
 /// What became of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
