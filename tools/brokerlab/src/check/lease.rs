@@ -2,6 +2,9 @@
 
 use super::{Asked, Breach, Checker, Got};
 
+/// The most that the broker allows from the event of a delivery to its hand-off.
+const HAND_OFF_MS: u64 = 5_000;
+
 /// A lease runs from some moment between asking and getting: until when for certain, and until when at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
@@ -57,6 +60,14 @@ impl Checker {
             // As long as there is no answer it may be either.
             lease.surely_ms = lease.surely_ms.min(now_ms + lease_ms);
             lease.perhaps_ms = u64::MAX;
+        }
+    }
+
+    /// The broker was killed and started again: it does not know any more when it handed a delivery off, so that its lease
+    /// may run longer, by the most that a hand-off takes.
+    pub fn restarted(&mut self) {
+        for lease in self.leases.values_mut() {
+            lease.perhaps_ms = lease.perhaps_ms.saturating_add(HAND_OFF_MS);
         }
     }
 

@@ -286,6 +286,17 @@ fn q6_answers_that_are_not_consistent_are_found() {
 }
 
 #[test]
+fn q5_a_lease_may_run_longer_after_a_start_and_not_for_ever() {
+    for (at, right) in [(1_300, true), (6_200, true), (6_300, false)] {
+        let mut story = Story::new();
+        story.confirm(0, 1).deliver(0, 1, 1, 0, 1);
+        story.0.restarted();
+        story.ack(0, 1, Settled::Done, at);
+        assert_eq!(story.0.breaches() == 0, right, "{at}: {:?}", story.0.told);
+    }
+}
+
+#[test]
 fn q6_an_ack_of_a_delivery_that_another_followed_is_not_accepted() {
     let mut story = Story::new();
     story.confirm(0, 1).deliver(0, 1, 1, 0, 1).deliver(0, 1, 2, 1_000, 1_001);

@@ -219,7 +219,8 @@ impl Client {
     /// Publishes one message as a raw body.
     pub async fn publish(&mut self, queue: &str, message: &Publish) -> Answer<Stored> {
         let path = format!("/api/v1/queue/{queue}/messages");
-        let mut headers = vec![("content-type", "application/octet-stream")];
+        // No content type: it is a part of the content that a key stands for, and lines have none either.
+        let mut headers: Vec<(&'static str, &str)> = Vec::new();
         if let Some(key) = &message.key {
             headers.push(("idempotency-key", key));
         }

@@ -134,6 +134,16 @@ impl Load {
         Ok(())
     }
 
+    /// Kills the broker and starts it again; how long the start took.
+    ///
+    /// # Errors
+    /// It had ended by itself, or does not start.
+    pub async fn restart(&self, server: &mut Server) -> anyhow::Result<Duration> {
+        server.kill9().await?;
+        self.check().restarted();
+        server.start().await
+    }
+
     /// Waits until all that is stored for certain is finished, or perhaps so.
     ///
     /// # Errors

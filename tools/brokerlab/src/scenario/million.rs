@@ -137,7 +137,7 @@ pub async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
             }
         }
         if !publishers.is_empty() || kills == 0 {
-            starts.add(server.restart().await?);
+            starts.add(load.restart(&mut server).await?);
             kills += 1;
         }
     }
@@ -147,7 +147,7 @@ pub async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
         anyhow::Ok(())
     })?;
     // A last start, so that what is left is left on disk.
-    starts.add(server.restart().await?);
+    starts.add(load.restart(&mut server).await?);
     load.settle(&server, Duration::from_secs(20)).await?;
     let took = begun.elapsed();
     load.stop();

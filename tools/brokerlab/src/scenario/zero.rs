@@ -59,6 +59,7 @@ pub async fn run(args: &Args, dir: &Path, report: &mut Report) -> anyhow::Result
     report.expect(half, "A11: nothing can be consumed without a byte");
     zero(report, "before the second kill")?;
     server.kill9().await?;
+    load.check().restarted();
     report.line("case A7: start in the middle", Millis(server.start().await?));
     if let Err(stuck) = load.drained(Duration::from_secs(30)).await {
         load.check().found(Breach::Lost, stuck);
