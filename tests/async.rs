@@ -424,3 +424,43 @@ fn writers_followers_truncation_and_a_close_at_any_moment() {
     }
     println!("{total} confirmed records in 6 rounds");
 }
+
+/// An append that awaits healing asks again each time the node has tried: where no file can be had, it must be told so and not
+/// ask for ever, which took a whole processor.
+#[test]
+fn i5_an_append_that_awaits_a_log_that_cannot_heal_is_refused() {
+    use plimsoll::fs::sim::{Fault, OpKind, SimFileSystem, What};
+    let fs = SimFileSystem::new(1);
+    fs.prepare_dir("/").unwrap();
+    let mut options = NodeOptions::default();
+    options.segment_size = 64 << 10;
+    options.limits.pool.kept_back = plimsoll::Size(0);
+    options.limits.pool.budget_cap = plimsoll::Size(0);
+    let builder = Node::builder("/data").options(options).without_threads();
+    let clock = Arc::new(plimsoll::clock::ManualClock::new(1_000));
+    let node = builder.file_system(Arc::new(fs.clone())).clock(clock).open().unwrap();
+    let log = open(&node, "a");
+    log.publish(WriteClass::Publish, &[NewRecord::new(b"there")]).unwrap();
+    fs.inject(Fault::nth(OpKind::Write, 0, What::Errno(5)));
+    fs.inject(Fault::nth(OpKind::Create, 0, What::Errno(28)).forever());
+    log.publish(WriteClass::Publish, &[NewRecord::new(b"fails")]).unwrap_err();
+    let records = [NewRecord::new(b"waits")];
+    // Publishes are refused by now; this is not.
+    let Decision::Admit(permit) = log.admit(WriteClass::Acknowledge, 5) else {
+        panic!("acknowledgements are never refused")
+    };
+    let mut append = pin!(log.append_async(permit, &records));
+    let mut context = Context::from_waker(Waker::noop());
+    let refused = (0..100).find_map(|_| match append.as_mut().poll(&mut context) {
+        Poll::Ready(answer) => Some(answer.unwrap_err()),
+        Poll::Pending => {
+            while node.step() {}
+            None
+        }
+    });
+    assert!(matches!(refused, Some(AppendError::Disk(error)) if error.is_no_space()));
+    // And with space again it goes on by itself.
+    fs.clear_faults();
+    let again = log.publish(WriteClass::Acknowledge, &[NewRecord::new(b"again")]).unwrap();
+    assert_eq!(again.first, Offset(1));
+}

@@ -4,6 +4,16 @@
 //! It reaches storage only through the engine's public interface, [`plimsoll`].
 
 pub mod api;
+pub mod boot;
 pub mod broker;
+pub mod catalogue;
 pub mod event;
+pub mod http;
+pub mod logs;
+pub mod marks;
+pub mod message;
 pub mod name;
+mod owner;
+pub mod receipt;
+pub mod state;
+mod wire;

@@ -1,5 +1,6 @@
 //! Names that users give. They are never part of a path: directories are named by [`QueueId`](crate::api::QueueId).
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,6 +55,13 @@ impl QueueName {
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// As text they are equal, ordered and hashed the same: a map of names can be asked for a range of texts.
+impl Borrow<str> for QueueName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

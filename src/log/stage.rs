@@ -447,11 +447,16 @@ impl Shared {
         if let Status::Unhealed = state.status {
             state = self.heal_again(state);
         }
+        // Without this whoever awaits an append asks again at once, and again, for as long as there is no file to heal into.
+        let unhealed = match (&state.status, &state.heal_error) {
+            (Status::Unhealed, Some(error)) => Some(AppendError::Disk(error.clone())),
+            _ => None,
+        };
         let open = matches!(state.status, Status::Open);
         // What was asked for early may have come with a batch that rolled by itself meanwhile: one more would lie idle.
         let late = self.next_early(&state).is_none();
         drop(state);
-        let (mut result, mut of_class) = (Ok(()), None);
+        let (mut result, mut of_class) = (unhealed.map_or(Ok(()), Err), None);
         let wanted = wanted.filter(|(missing, _)| open && !(missing.is_early() && late));
         if let Some((missing, purpose)) = wanted {
             let early = missing.is_early();

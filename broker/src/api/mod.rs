@@ -174,7 +174,7 @@ pub struct StoredMessage {
 }
 
 /// What a receiver, or a publisher, waits for (Q7). Serialized as `snake_case`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Why {
@@ -218,7 +218,7 @@ pub enum Verb {
 }
 
 /// What became of one receipt (Q6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
     /// Done now.

@@ -2,11 +2,12 @@
 
 use super::Why;
 use crate::name::QueueName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What a queue is declared with. Written as JSON; a field that is not known is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
     /// How often a message is delivered before it is dead, 1 to 1,000.
@@ -77,14 +78,14 @@ pub enum Declared {
 }
 
 /// What a deletion took along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Deleted {
     /// What it held.
     pub messages: Counts,
 }
 
 /// What a purge took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Purged {
     /// Messages that were ready.
     pub purged: u64,
@@ -93,7 +94,7 @@ pub struct Purged {
 }
 
 /// What a pause or its end changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Paused {
     /// How it is now.
     pub paused: bool,
@@ -102,7 +103,7 @@ pub struct Paused {
 }
 
 /// How many messages a queue holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Waiting for delivery, first or again.
     pub ready: u64,

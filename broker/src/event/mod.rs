@@ -1,5 +1,16 @@
 //! What happens to messages after their publish, as it is written to a shard's event log.
 
+pub(crate) mod codec;
+mod entry;
+pub(crate) mod wire;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use codec::{decode, encode};
+pub use entry::{Entry, PART_MAX};
+pub use wire::BadEvent;
+
 use crate::api::{Band, QueueId, Seq};
 use crate::name::ConsumerName;
 use plimsoll::Offset;
@@ -67,6 +78,20 @@ pub enum End {
     Dead(DeadReason),
     /// It never reached its receiver: ready again, and the attempt does not count.
     Undone,
+}
+
+impl Event {
+    /// The queue that it is about.
+    #[must_use]
+    pub const fn queue(&self) -> QueueId {
+        match self {
+            Self::Delivered { queue, .. }
+            | Self::Ended { queue, .. }
+            | Self::Extended { queue, .. }
+            | Self::Purged { queue, .. }
+            | Self::Paused { queue, .. } => *queue,
+        }
+    }
 }
 
 /// One event: written first, then applied. Applying is deterministic: time comes with it.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, pool, pressure, read, repair, truncate, verify};
+use crate::{append, delete, inspect, logs, pool, pressure, read, repair, serve, truncate, verify};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -19,11 +19,12 @@ Exit codes:
 
 Errors go to standard error in one sentence; with --json its last line is an object as well.
 
-Example:
+Examples:
+  plimsoll serve --data /var/lib/plimsoll-queues
   seq 1000 | plimsoll append /var/lib/plimsoll numbers
   plimsoll read /var/lib/plimsoll numbers --from 990";
 
-/// Append to, read, inspect, verify and repair the logs of a Plimsoll data directory.
+/// Serve durable work queues over HTTP; append to, read, inspect, verify and repair the logs of a data directory.
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -37,6 +38,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Serve),
     Append(append::Append),
     Read(read::Read),
     Logs(logs::Logs),
@@ -53,6 +55,7 @@ impl Cli {
     /// Runs the subcommand.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match &self.command {
+            Command::Serve(serve) => serve.run(self.json),
             Command::Append(append) => append.run(self.json),
             Command::Read(read) => read.run(self.json),
             Command::Logs(logs) => logs.run(self.json),

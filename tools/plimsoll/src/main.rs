@@ -18,6 +18,7 @@ mod pool;
 mod pressure;
 mod read;
 mod repair;
+mod serve;
 mod settings;
 mod signals;
 mod store;

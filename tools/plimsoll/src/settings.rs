@@ -27,6 +27,16 @@ pub(crate) struct Settings {
     from: Option<PathBuf>,
 }
 
+/// The section `broker`, which may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BrokerSettings {
+    /// Names under which the server is reached beside loopback ones.
+    pub(crate) hosts: Vec<String>,
+    /// The most messages in flight in all queues together.
+    pub(crate) in_flight_max: Option<u64>,
+}
+
 impl SettingsFile {
     /// Reads the file, if one is given, and checks all that is in its section.
     pub(crate) fn read(&self) -> Result<Settings, Failure> {
@@ -37,6 +47,33 @@ impl SettingsFile {
         limits.check().map_err(|error| wrong(path, &error).with("field", error.field))?;
         Ok(Settings { limits, from: Some(path.clone()) })
     }
+}
+
+impl SettingsFile {
+    /// Reads the file once more, for its section `broker`.
+    pub(crate) fn read_broker(&self) -> Result<BrokerSettings, Failure> {
+        let Some(path) = &self.path else { return Ok(BrokerSettings::default()) };
+        let text = text(path)?;
+        let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        broker(is_json, &text).map_err(|error| {
+            let message = error.lines().next().unwrap_or_default();
+            wrong(path, format_args!("broker: {message}")).with("field", "broker")
+        })
+    }
+}
+
+fn broker(is_json: bool, text: &str) -> Result<BrokerSettings, String> {
+    #[derive(Default, Deserialize)]
+    struct All {
+        #[serde(default)]
+        broker: BrokerSettings,
+    }
+    let all: Result<All, String> = if is_json {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    } else {
+        toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())
+    };
+    Ok(all?.broker)
 }
 
 impl Settings {
@@ -150,6 +187,20 @@ mod tests {
         assert_eq!(json, Ok(toml.clone()));
         assert_eq!(toml.disk.clear.to_string(), "2%");
         assert_eq!(read_text("a.toml", "[limits]"), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn the_brokers_section_may_be_missing_but_not_wrong() {
+        let hosts = vec!["queue.example".to_owned()];
+        let wanted = BrokerSettings { hosts, in_flight_max: Some(5) };
+        let toml = "[broker]\nhosts = [\"queue.example\"]\nin_flight_max = 5\n[limits]\n";
+        assert_eq!(broker(false, toml), Ok(wanted.clone()));
+        let json = r#"{"broker": {"hosts": ["queue.example"], "in_flight_max": 5}, "limits": {}}"#;
+        assert_eq!(broker(true, json), Ok(wanted));
+        assert_eq!(broker(false, "[limits]"), Ok(BrokerSettings::default()));
+        for text in ["[broker]\nport = 1", "[broker]\nhosts = 1", "broker = 1"] {
+            assert!(broker(false, text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -21,6 +21,12 @@ pub(crate) fn open(dir: &Path, settings: &Settings) -> Result<Node, Failure> {
 
 /// Opens the node of a data directory, made if it is missing.
 pub(crate) fn open_or_create(dir: &Path, settings: &Settings) -> Result<Node, Failure> {
+    check_usable(dir)?;
+    Ok(Node::open(dir, settings.options())?)
+}
+
+/// Refuses a directory that holds something else.
+pub(crate) fn check_usable(dir: &Path) -> Result<(), Failure> {
     // Somebody's home directory is not filled with segment files for a slip of the hand. What a new file system holds
     // does not count.
     if let Some(mut other) = other_names(dir) {
@@ -35,7 +41,7 @@ pub(crate) fn open_or_create(dir: &Path, settings: &Settings) -> Result<Node, Fa
             return Err(Failure::new(Exit::Io, sentence).with("file", dir.display().to_string()));
         }
     }
-    Ok(Node::open(dir, settings.options())?)
+    Ok(())
 }
 
 /// Refuses a directory that is no data directory.

@@ -12,9 +12,9 @@ mod support;
 use std::path::Path;
 use support::{Dir, command, run};
 
-const SUBCOMMANDS: [&str; 10] = [
-    "append", "read", "logs", "truncate", "delete", "inspect", "pool", "pressure", "verify",
-    "repair",
+const SUBCOMMANDS: [&str; 11] = [
+    "serve", "append", "read", "logs", "truncate", "delete", "inspect", "pool", "pressure",
+    "verify", "repair",
 ];
 
 #[test]
@@ -26,7 +26,7 @@ fn help_is_complete_and_has_an_example_each() {
         let help = run(&format!("{subcommand} --help"), path).exits(0);
         assert!(help.text().contains("Example"), "{subcommand}: {}", help.text());
         assert!(
-            help.text().contains(&format!("plimsoll {subcommand} /")),
+            help.text().contains(&format!("plimsoll {subcommand} ")),
             "{subcommand}: {}",
             help.text()
         );
@@ -71,6 +71,11 @@ fn wrong_use_ends_with_2_and_changes_nothing() {
         "pool --json",
         "truncate {} orders",
         "truncate {} orders --before",
+        "serve {}",
+        "serve --data {} --listen 7272",
+        "serve --data {} --listen 0.0.0.0:0",
+        "serve --data {} --listen [::]:0",
+        "serve --data {} --listen 192.0.2.1:7272",
     ] {
         run(line, &dir.data()).exits(2);
         assert!(!dir.data().exists(), "{line}");

@@ -1,0 +1,1 @@
+//! Golden bytes, round trips, and bytes of all kinds.

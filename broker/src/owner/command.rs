@@ -1,0 +1,49 @@
+//! What an owner is asked.
+
+use crate::api::{
+    Consumer, Counts, Deleted, Explained, Fault, NewMessage, Paused, PublishAnswer, Purged,
+    QueueId, QueueView, Receive, Settled, StoredMessage, Verb,
+};
+use crate::broker::Received;
+use crate::catalogue::QueueMeta;
+use crate::event::DeliveryId;
+use tokio::sync::oneshot;
+
+/// Where an answer goes. Whoever asked may have left.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Fault>>;
+
+/// One command to a shard's owner. Those about a queue name it by its number: a queue that was deleted and declared again is
+/// another one.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// There is a new queue, or it has other settings.
+    Declare(QueueMeta, Answer<()>),
+    /// A queue was deleted; forget it, and give its logs up.
+    Delete(QueueId, Answer<Deleted>),
+    Publish(QueueId, Vec<NewMessage>, Answer<Vec<PublishAnswer>>),
+    Receive(QueueId, Receive, Answer<Received>),
+    Settle(QueueId, Verb, Vec<String>, Answer<Vec<Settled>>),
+    Peek(QueueId, usize, Answer<Vec<StoredMessage>>),
+    Purge(QueueId, bool, Answer<Purged>),
+    Pause(QueueId, bool, Answer<Paused>),
+    Show(QueueId, Answer<QueueView>),
+    Explain(QueueId, Answer<Explained>),
+    Consumers(QueueId, Answer<Vec<Consumer>>),
+    /// Finish what is under way and end.
+    Stop(oneshot::Sender<()>),
+}
+
+/// What became of deliveries on their way to their receiver. Never refused and never waits: a receiver that is gone must
+/// not keep its messages.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    pub(crate) queue: QueueId,
+    pub(crate) items: Vec<DeliveryId>,
+    /// The lease begins now; else the deliveries are undone.
+    pub(crate) lease_ms: Option<u64>,
+    /// When their lease was written, in boot time.
+    pub(crate) leased_ms: u64,
+}
+
+/// What a deletion says of a queue that held nothing, or was not there.
+pub(super) const NOTHING: Counts = Counts { ready: 0, in_flight: 0, redelivered: 0, dead: 0 };

@@ -1,0 +1,295 @@
+//! Loading a shard: its events since the last snapshot, the ends of its queues' logs, the live idempotency marks. Reads little,
+//! and writes only what a shard's very first start needs.
+
+use super::queue::{BandLog, Lane, Runtime};
+use super::{Mode, Owner, Shared, journal::Journal};
+use crate::api::{Band, QueueId, Seq};
+use crate::boot::Time;
+use crate::catalogue::QueueMeta;
+use crate::event::{Entry, Place};
+use crate::marks::{self, Mark, Marks};
+use crate::message;
+use crate::state::{self, Frame, Replay};
+use plimsoll::error::{OpenError, PublishError, ReadError};
+use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, Offset, WriteClass};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of idempotency marks of one shard: an eighth of 64 MiB.
+const MARKS_BYTES: usize = 8 << 20;
+/// How long a key is remembered.
+pub(super) const MARKS_WINDOW_MS: u64 = 5 * 60 * 1_000;
+/// The most records of one log that are read for their keys: more marks than this the index does not hold.
+const MARKS_READ: u64 = 200_000;
+
+/// Which shard, of which data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) dir: u16,
+    pub(crate) shard: u8,
+    /// The key of the hashes of idempotency keys.
+    pub(crate) key: [u8; 16],
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:02}", self.dir, self.shard)
+    }
+}
+
+/// Why a shard cannot be loaded.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("{log}: {error}")]
+    Read { log: LogName, error: ReadError },
+    #[error("{log}, record {offset}: {why}")]
+    Record { log: LogName, offset: Offset, why: String },
+    #[error("{log}: {error}")]
+    Write { log: LogName, error: PublishError },
+    #[error("{0}")]
+    Name(String),
+}
+
+/// A shard as it was found.
+pub(crate) struct Loaded {
+    pub(super) state: state::Shard,
+    pub(super) queues: HashMap<QueueId, Runtime>,
+    pub(super) next_seq: HashMap<QueueId, Seq>,
+    pub(super) events: Log,
+    pub(super) marks: Marks,
+    pub(super) marks_log: Log,
+}
+
+fn open(node: &Node, name: &str, small: bool) -> Result<Log, LoadError> {
+    let name = LogName::new(name).map_err(|error| LoadError::Name(error.to_string()))?;
+    let mut options = LogOptions::default();
+    options.small = small;
+    Ok(node.open_log(&name, options)?)
+}
+
+/// Loads a shard. Blocks.
+///
+/// # Errors
+/// Of opening and reading its logs. Those of queues that cannot be opened stand by themselves: the others are served.
+pub(crate) fn load(
+    node: &Node,
+    time: &Time,
+    layout: Layout,
+    metas: Vec<QueueMeta>,
+    present: &HashSet<(QueueId, Band)>,
+) -> Result<Loaded, LoadError> {
+    let events = open(node, &crate::logs::events(layout.shard), true)?;
+    if events.tail() == Offset(0) {
+        // The log has a file from now on, so that events go on when there is no space for one.
+        let parts = state::Shard::new().snapshot();
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        let mut entries = vec![Entry::SnapshotBegin { parts: count }];
+        entries.extend(parts.into_iter().map(Entry::SnapshotPart));
+        entries.push(Entry::SnapshotEnd { parts: count });
+        for entry in entries {
+            let mut bytes = Vec::new();
+            entry.encode(&mut bytes);
+            let written = events.publish(WriteClass::Coordination, &[NewRecord::new(&bytes)]);
+            written.map_err(|error| LoadError::Write { log: events.name().clone(), error })?;
+        }
+    }
+    let frame = Frame { boot: time.boot(), now_ms: time.boot_ms() };
+    let mut state = replay(&events, &metas, &frame)?;
+    let marks_log = open(node, &crate::logs::marks(layout.shard), true)?;
+    let mut marks = Marks::new(layout.key, MARKS_BYTES, MARKS_WINDOW_MS);
+    restore_carried(&mut marks, &marks_log, time)?;
+    let mut queues = HashMap::new();
+    let mut next_seq = HashMap::new();
+    for meta in metas {
+        let id = meta.id;
+        let mut runtime = Runtime::new(meta);
+        let known = state.queue(id).map_or(Seq(1), state::Queue::next_seq);
+        let mut next = known.max(Seq(1));
+        // The first band is there for publishes; each that was ever published to has a log.
+        for band in (0..10).filter_map(Band::new).filter(|band| present.contains(&(id, *band))) {
+            let log = match open(node, &crate::logs::queue(id, band), false) {
+                Ok(log) => log,
+                Err(error) => {
+                    tracing::error!(queue = %runtime.meta.name, %error, "a queue's log cannot be opened");
+                    runtime.unreadable = Some((error.to_string(), Duration::MAX));
+                    continue;
+                }
+            };
+            let last = last_head(&log);
+            let total = last.map_or(0, |head| head.total);
+            next = next.max(last.map_or(Seq(1), |head| Seq(head.seq.0 + 1)));
+            if let Some(mut queue) = state.queue_mut(id) {
+                queue.confirmed(band, log.durable(), total, next);
+            }
+            restore_published(&mut marks, id, band, &log, time);
+            let total = state.queue(id).map_or(total, |queue| super::publish::total(queue, band));
+            runtime.lanes.insert(band, Lane::new(BandLog::Open(log), total));
+        }
+        next_seq.insert(id, next);
+        queues.insert(id, runtime);
+    }
+    Ok(Loaded { state, queues, next_seq, events, marks, marks_log })
+}
+
+/// The state after the last whole snapshot and all events since it began.
+fn replay(events: &Log, metas: &[QueueMeta], frame: &Frame) -> Result<state::Shard, LoadError> {
+    let catalogue = metas.iter().map(|meta| (meta.id, meta.settings.clone())).collect();
+    let mut replay = Replay::new(catalogue, *frame);
+    let read = |error| LoadError::Read { log: events.name().clone(), error };
+    let mut reader = events.read_from(events.head()).map_err(read)?;
+    while let Some(record) = reader.next().map_err(read)? {
+        let taken = Entry::decode(&record.payload).and_then(|entry| replay.take(entry));
+        taken.map_err(|error| LoadError::Record {
+            log: events.name().clone(),
+            offset: record.offset,
+            why: error.to_string(),
+        })?;
+    }
+    Ok(replay.finish())
+}
+
+/// The head of a log's last message; none if its last segment holds none, or it cannot be read.
+fn last_head(log: &Log) -> Option<message::MessageHead> {
+    let last = Offset(log.durable().0.checked_sub(1)?);
+    let mut reader = log.read_from(last).ok()?;
+    let head = reader.next_with(|found| message::decode_head(found.headers).ok()).ok()??;
+    if head.is_none() {
+        tracing::error!(log = %log.name(), offset = last.0, "the last record is no message");
+    }
+    head
+}
+
+fn restore_carried(marks: &mut Marks, log: &Log, time: &Time) -> Result<(), LoadError> {
+    let read = |error| LoadError::Read { log: log.name().clone(), error };
+    let mut reader = log.read_from(log.head()).map_err(read)?;
+    let now = time.stamp();
+    while let Some(record) = reader.next().map_err(read)? {
+        match marks::decode(&record.payload) {
+            Ok(found) => {
+                found.marks.iter().for_each(|mark| marks.restore_carried(&found.at, mark, &now))
+            }
+            // Marks guard against doubles only; a bad one must not keep the shard from starting.
+            Err(error) => {
+                tracing::error!(log = %log.name(), offset = record.offset.0, %error, "no marks")
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Finds the keys of messages that were published lately and are still in their log.
+fn restore_published(marks: &mut Marks, queue: QueueId, band: Band, log: &Log, time: &Time) {
+    let now = time.stamp();
+    let since = now.wall_ms.saturating_sub(MARKS_WINDOW_MS);
+    let result = (|| -> Result<(), ReadError> {
+        let from = log.offset_for_time(since)?.max(log.head());
+        let from = from.max(Offset(log.durable().0.saturating_sub(MARKS_READ)));
+        let mut reader = log.read_from(from)?;
+        loop {
+            let read = reader.next_with(|found| {
+                let Ok(Some(key)) = message::decode_key(found.headers) else { return };
+                let payload = bytes::Bytes::copy_from_slice(found.payload);
+                let millis = found.header.millis;
+                let Ok((head, message)) = message::decode(found.headers, payload, millis) else {
+                    return;
+                };
+                let mark = Mark {
+                    content: marks.digests().content(&message.content),
+                    seq: head.seq,
+                    bytes: u32::try_from(message.content.size()).unwrap_or(u32::MAX),
+                    place: Place { band, offset: found.offset },
+                };
+                marks.restore_message(queue, key, mark, millis, &now);
+            })?;
+            if read.is_none() {
+                return Ok(());
+            }
+        }
+    })();
+    if let Err(error) = result {
+        tracing::error!(log = %log.name(), %error, "idempotency keys of this log are not known");
+    }
+}
+
+impl Owner {
+    /// Loads the shard again after its event log failed. What was under way is answered by now.
+    pub(super) fn reload(&mut self) {
+        self.mode = Mode::Loading;
+        let (shared, layout, time) = (Arc::clone(&self.shared), self.layout, self.time.clone());
+        let metas: Vec<QueueMeta> =
+            self.queues.values().map(|runtime| runtime.meta.clone()).collect();
+        let present = self
+            .queues
+            .iter()
+            .flat_map(|(id, runtime)| runtime.lanes.keys().map(|band| (*id, *band)))
+            .collect();
+        let work = self.block(move || load_again(&shared, &time, layout, metas, &present));
+        self.fly(async move {
+            let loaded = work.await;
+            let loaded = match loaded {
+                Some(Ok(loaded)) => Ok(loaded),
+                failed => {
+                    // The disk is given a moment.
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    failed
+                        .unwrap_or_else(|| Err(LoadError::Name("the load did not end".to_owned())))
+                }
+            };
+            super::Done::Loaded(Box::new(loaded))
+        });
+    }
+
+    /// Goes on from what was loaded, or tries again.
+    pub(super) fn loaded(&mut self, result: Result<Loaded, LoadError>) {
+        let Loaded { state, mut queues, next_seq, events, marks, marks_log } = match result {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                tracing::error!(shard = %self.layout, %error, "the shard cannot be loaded");
+                self.mode = Mode::Draining;
+                return;
+            }
+        };
+        // Those who wait still do.
+        for (id, old) in self.queues.drain() {
+            let Some(new) = queues.get_mut(&id) else { continue };
+            new.jobs = old.jobs;
+            new.waiters = old.waiters;
+            new.consumers = old.consumers;
+            new.last_receive = old.last_receive;
+            (new.published, new.delivered, new.acked) = (old.published, old.delivered, old.acked);
+        }
+        self.state = state;
+        self.queues = queues;
+        // Numbers that were given out are not given out again, though what had them is not there.
+        for (id, next) in next_seq {
+            let known = self.next_seq.entry(id).or_insert(next);
+            *known = next.max(*known);
+        }
+        self.journal = Journal::new(events);
+        self.marks = marks;
+        self.marks_log = marks_log;
+        self.reset_upkeep();
+        self.mode = Mode::Running;
+        for id in self.queues.keys().copied().collect::<Vec<_>>() {
+            self.touched(id);
+            self.advance_waiting(id);
+        }
+        let parked = std::mem::take(&mut self.waiting_keys).into_values().flatten();
+        self.woken.extend(parked);
+        tracing::info!(shard = %self.layout, "the shard is loaded again");
+    }
+}
+
+fn load_again(
+    shared: &Shared,
+    time: &Time,
+    layout: Layout,
+    metas: Vec<QueueMeta>,
+    present: &HashSet<(QueueId, Band)>,
+) -> Result<Loaded, LoadError> {
+    load(&shared.node, time, layout, metas, present)
+}

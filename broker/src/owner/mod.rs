@@ -1,0 +1,397 @@
+//! The owner of a shard: the one task that changes its queues.
+//!
+//! A command is checked against the state in memory, its event is queued for the event log and applied in the same step, and it
+//! is answered when the event is durable. So later commands see earlier ones, and nobody is told what a crash could take back.
+//! If the event log fails, memory is ahead of the disk for good: then the shard is loaded again, as at a start.
+
+mod command;
+mod deliver;
+mod journal;
+mod load;
+mod logs;
+mod look;
+mod publish;
+mod queue;
+mod settle;
+mod upkeep;
+
+pub(crate) use command::{Answer, Command, Handed};
+pub(crate) use load::{Layout, LoadError, Loaded, load};
+
+use crate::api::{Fault, QueueId, Seq};
+use crate::boot::Time;
+use crate::broker::Registry;
+use crate::event::{Entry, Event};
+use crate::marks::Marks;
+use crate::receipt::Receipts;
+use crate::state::{self, Frame};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use journal::{After, Journal, JournalDone, Then};
+use plimsoll::error::OpenError;
+use plimsoll::{Log, Node};
+use publish::{Job, PublishDone};
+use queue::Runtime;
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// How often an owner looks at leases, waits that are over, and what can be freed.
+const TICK: Duration = Duration::from_millis(25);
+/// How long messages that were read ahead are kept after the last receive.
+const AHEAD_KEPT: Duration = Duration::from_secs(2);
+/// How long a read that failed is not tried again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+/// How many commands are taken before what they staged is driven.
+const COMMANDS_A_TURN: usize = 128;
+/// Between two tries of what cannot be done now.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What the owners of one node share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) node: Node,
+    pub(crate) receipts: Receipts,
+    pub(crate) time: Time,
+    /// Blocking work on this device: a device that hangs must not take the threads of the others.
+    pub(crate) blocking: Arc<Semaphore>,
+    /// Messages in flight in all shards of all nodes, and the most that are allowed.
+    pub(crate) in_flight: Arc<AtomicU64>,
+    pub(crate) in_flight_max: u64,
+    pub(crate) registry: Arc<Registry>,
+}
+
+/// What an owner counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) published: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) queue_full: u64,
+    pub(crate) delivered: u64,
+    pub(crate) undone: u64,
+    pub(crate) acked: u64,
+    pub(crate) expired: u64,
+    pub(crate) dead: u64,
+    pub(crate) marks: u64,
+    pub(crate) marks_dropped: u64,
+    pub(crate) reloads: u64,
+}
+
+/// What an owner's work gives when it is done.
+enum Done {
+    Journal(JournalDone),
+    Publish(Box<PublishDone>),
+    Delayed(Box<Job>),
+    Opened(QueueId, crate::api::Band, Result<Log, OpenError>),
+    Read(Box<deliver::ReadDone>),
+    Truncated(QueueId, crate::api::Band),
+    MarksCarried(Box<upkeep::Carried>),
+    MarksFreed,
+    Loaded(Box<Result<Loaded, LoadError>>),
+    Nothing,
+}
+
+type Work = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// How an owner stands to its disk.
+#[derive(Debug, PartialEq, Eq)]
+enum Mode {
+    Running,
+    /// The event log failed: what is under way is waited for, then the shard is loaded again.
+    Draining,
+    Loading,
+}
+
+pub(crate) struct Owner {
+    shared: Arc<Shared>,
+    layout: Layout,
+    commands: mpsc::Receiver<Command>,
+    handed: mpsc::UnboundedReceiver<Handed>,
+    hand: mpsc::UnboundedSender<Handed>,
+    time: Time,
+    state: state::Shard,
+    queues: HashMap<QueueId, Runtime>,
+    next_seq: HashMap<QueueId, Seq>,
+    journal: Journal,
+    marks: Marks,
+    marks_log: Log,
+    waiting_keys: HashMap<(QueueId, String), Vec<Job>>,
+    woken: Vec<Job>,
+    work: FuturesUnordered<Work>,
+    mode: Mode,
+    stopping: Option<oneshot::Sender<()>>,
+    stats: Tally,
+    tally: Arc<std::sync::Mutex<Tally>>,
+    /// Queues whose counts changed, or that may have something to free.
+    touched: HashSet<QueueId>,
+    /// Queues with receivers that wait or with leases.
+    watched: HashSet<QueueId>,
+    /// In flight here, as it was last told to all.
+    in_flight_told: u64,
+    upkeep: upkeep::Upkeep,
+    next_tick: Duration,
+    retry_at: Option<Duration>,
+}
+
+/// A way to a shard's owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) tally: Arc<std::sync::Mutex<Tally>>,
+}
+
+impl Owner {
+    /// Starts the task of a shard that was loaded.
+    pub(crate) fn spawn(
+        shared: Arc<Shared>,
+        layout: Layout,
+        loaded: Loaded,
+        list: impl FnOnce(&Handle),
+    ) -> Handle {
+        let (send, commands) = mpsc::channel(1_024);
+        let (hand, handed) = mpsc::unbounded_channel();
+        let tally = Arc::new(std::sync::Mutex::new(Tally::default()));
+        let time = shared.time.clone();
+        let Loaded { state, queues, next_seq, events, marks, marks_log, .. } = loaded;
+        let mut owner = Self {
+            time,
+            shared,
+            layout,
+            commands,
+            handed,
+            hand,
+            state,
+            touched: queues.keys().copied().collect(),
+            watched: queues.keys().copied().collect(),
+            queues,
+            next_seq,
+            journal: Journal::new(events),
+            marks,
+            marks_log,
+            waiting_keys: HashMap::new(),
+            woken: Vec::new(),
+            work: FuturesUnordered::new(),
+            mode: Mode::Running,
+            stopping: None,
+            stats: Tally::default(),
+            tally: Arc::clone(&tally),
+            in_flight_told: 0,
+            upkeep: upkeep::Upkeep::default(),
+            next_tick: Duration::ZERO,
+            retry_at: None,
+        };
+        let handle = Handle { commands: send, tally };
+        list(&handle);
+        owner.tell();
+        tokio::spawn(owner.run());
+        handle
+    }
+
+    async fn run(mut self) {
+        loop {
+            let takes =
+                self.mode == Mode::Running && !self.journal.is_full() && self.stopping.is_none();
+            let wait = self.next_tick.saturating_sub(self.time.elapsed());
+            tokio::select! {
+                biased;
+                Some(handed) = self.handed.recv() => {
+                    self.hand_over(handed);
+                    self.take_handed();
+                }
+                Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done),
+                command = self.commands.recv(), if takes => match command {
+                    Some(command) => {
+                        self.command(command);
+                        self.take_commands();
+                    }
+                    // The broker is gone without a word.
+                    None => return,
+                },
+                () = tokio::time::sleep(wait) => {}
+            }
+            self.wake_jobs();
+            self.tick();
+            self.drive();
+            self.tell();
+            if self.ended() {
+                return;
+            }
+        }
+    }
+
+    fn take_handed(&mut self) {
+        for _ in 0..COMMANDS_A_TURN {
+            let Ok(handed) = self.handed.try_recv() else { return };
+            self.hand_over(handed);
+        }
+    }
+
+    /// Takes what else is there, so that one append serves many.
+    fn take_commands(&mut self) {
+        for _ in 0..COMMANDS_A_TURN {
+            if self.mode != Mode::Running || self.journal.is_full() || self.stopping.is_some() {
+                return;
+            }
+            let Ok(command) = self.commands.try_recv() else { return };
+            self.command(command);
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Declare(meta, answer) => self.declare(meta, answer),
+            Command::Delete(queue, answer) => self.delete(queue, answer),
+            Command::Publish(queue, messages, answer) => {
+                self.publish(Job::new(queue, messages, answer))
+            }
+            Command::Receive(queue, ask, answer) => self.receive(queue, ask, answer),
+            Command::Settle(queue, verb, receipts, answer) => {
+                self.settle(queue, verb, &receipts, answer)
+            }
+            Command::Peek(queue, max, answer) => self.peek(queue, max, answer),
+            Command::Purge(queue, dead, answer) => self.purge(queue, dead, answer),
+            Command::Pause(queue, paused, answer) => self.pause(queue, paused, answer),
+            Command::Show(queue, answer) => self.show(queue, answer),
+            Command::Explain(queue, answer) => self.explain(queue, answer),
+            Command::Consumers(queue, answer) => self.consumers(queue, answer),
+            Command::Stop(answer) => self.stopping = Some(answer),
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Journal(done) => {
+                let after = self.journal.handle(done, |flight| {
+                    self.work.push(Box::pin(async move { Done::Journal(flight.await) }));
+                });
+                self.after(after);
+            }
+            Done::Publish(done) => self.publish_done(*done),
+            Done::Delayed(job) => self.delay_over(*job),
+            Done::Opened(queue, band, result) => self.opened(queue, band, result),
+            Done::Read(read) => self.read_done(*read),
+            Done::Truncated(queue, band) => self.truncated(queue, band),
+            Done::MarksCarried(carried) => self.marks_carried(*carried),
+            Done::MarksFreed => self.marks_freed(),
+            Done::Loaded(result) => self.loaded(*result),
+            Done::Nothing => {}
+        }
+    }
+
+    fn fly(&mut self, work: impl Future<Output = Done> + Send + 'static) {
+        self.work.push(Box::pin(work));
+    }
+
+    /// Runs what blocks on this device, at most so many at a time.
+    fn block<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + Send + 'static {
+        let blocking = Arc::clone(&self.shared.blocking);
+        async move {
+            let _held = blocking.acquire_owned().await.ok()?;
+            tokio::task::spawn_blocking(work).await.ok()
+        }
+    }
+
+    /// Writes an event and applies it; `then` is told when it is durable.
+    fn event(&mut self, event: Event, then: Option<Then>) {
+        let frame = self.frame();
+        self.state.apply(&event, &frame);
+        self.journal.push(&Entry::Event(event), then);
+    }
+
+    fn frame(&self) -> Frame {
+        Frame { boot: self.time.boot(), now_ms: self.time.boot_ms() }
+    }
+
+    fn drive(&mut self) {
+        if self.mode != Mode::Running || self.retry_at.is_some_and(|at| self.time.elapsed() < at) {
+            return;
+        }
+        self.retry_at = None;
+        let work = &mut self.work;
+        let after = self.journal.drive(|flight| {
+            work.push(Box::pin(async move { Done::Journal(flight.await) }));
+        });
+        self.after(after);
+    }
+
+    fn after(&mut self, after: After) {
+        match after {
+            After::Nothing => {}
+            After::Retry => self.retry_at = Some(self.time.elapsed() + RETRY),
+            After::Lost(why) => {
+                if self.mode == Mode::Running {
+                    tracing::error!(shard = %self.layout, why, "the event log failed; the shard is loaded again");
+                    self.mode = Mode::Draining;
+                    self.stats.reloads += 1;
+                }
+                self.journal.drop_pending(&why);
+            }
+        }
+    }
+
+    fn wake_jobs(&mut self) {
+        // A job that waits again stands in `waiting_keys`, not here.
+        for job in std::mem::take(&mut self.woken) {
+            self.publish(job);
+        }
+    }
+
+    fn no_queue(&self, queue: QueueId) -> Fault {
+        self.shared.registry.no_queue(queue)
+    }
+
+    fn lane(&mut self, queue: QueueId, band: crate::api::Band) -> Option<&mut queue::Lane> {
+        self.queues.get_mut(&queue)?.lanes.get_mut(&band)
+    }
+
+    /// The queue's counts have changed.
+    fn touched(&mut self, queue: QueueId) {
+        self.touched.insert(queue);
+        self.watched.insert(queue);
+    }
+
+    /// Tells those who read numbers without asking.
+    fn tell(&mut self) {
+        let now = self.state.in_flight();
+        if now >= self.in_flight_told {
+            self.shared.in_flight.fetch_add(now - self.in_flight_told, Ordering::Relaxed);
+        } else {
+            self.shared.in_flight.fetch_sub(self.in_flight_told - now, Ordering::Relaxed);
+        }
+        self.in_flight_told = now;
+        for queue in &self.touched {
+            if let Some(state) = self.state.queue(*queue) {
+                self.shared.registry.tell(*queue, &state.counts(), state.paused());
+            }
+        }
+        self.upkeep.dirty.extend(self.touched.drain());
+        self.stats.marks = self.marks.len() as u64;
+        self.stats.marks_dropped = self.marks.dropped();
+        *self.tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.stats;
+    }
+
+    /// It was stopped, and all that was under way is answered.
+    fn ended(&mut self) -> bool {
+        if self.stopping.is_none() {
+            return false;
+        }
+        self.turn_away();
+        if !self.journal.is_idle() && self.mode == Mode::Running {
+            return false;
+        }
+        if !self.work.is_empty() {
+            return false;
+        }
+        if let Some(answer) = self.stopping.take() {
+            let _ = answer.send(());
+        }
+        true
+    }
+}
