@@ -56,6 +56,13 @@ impl Report {
         self.lines.push((what.to_owned(), value));
     }
 
+    /// Says how far it is, where anybody listens; no part of the report.
+    pub fn progress(&self, text: impl fmt::Display) {
+        if self.loud {
+            eprintln!("{}: … {text}", self.name);
+        }
+    }
+
     /// Adds a breach.
     pub fn broken(&mut self, what: impl Into<String>) {
         let what = what.into();

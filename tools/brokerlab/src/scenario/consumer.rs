@@ -65,10 +65,10 @@ impl Consumer {
         if held.is_empty() {
             return;
         }
-        let way = if self.plan.mischief { self.chance.u8(..100) } else { 0 };
+        let way = if self.plan.mischief { self.chance.u16(..1_000) } else { 0 };
         match way {
-            0..70 => self.settle(Verb::Ack, &held, false).await,
-            70..73 => {
+            0..700 => self.settle(Verb::Ack, &held, false).await,
+            700..705 => {
                 // Later than the lease: late, or gone.
                 sleep(Duration::from_millis(lease_ms + 300)).await;
                 self.settle(Verb::Ack, &held, false).await;

@@ -132,6 +132,7 @@ fn stage(
 }
 
 async fn kill(
+    load: &Load,
     wanted: bool,
     name: &str,
     server: &mut Server,
@@ -158,11 +159,11 @@ async fn fill(args: &Args, dir: &Path, kills: bool, report: &mut Report) -> anyh
     let mut publishers = publishers(args, &load);
 
     sleep(Duration::from_millis(300)).await;
-    kill(kills, "at ok", &load, &mut server, report).await?;
+    kill(&load, kills, "at ok", &mut server, report).await?;
     server.until_level(&["soft", "hard"], Duration::from_secs(120)).await?;
     let at_ok = stage(report, "ok", &load, &pulse, dir)?;
     sleep(Duration::from_millis(500)).await;
-    kill(kills, "at soft", &load, &mut server, report).await?;
+    kill(&load, kills, "at soft", &mut server, report).await?;
     server.until_level(&["hard", "reserve"], Duration::from_secs(300)).await?;
     let at_soft = stage(report, "soft", &load, &pulse, dir)?;
     let longest = Duration::from_millis(args.max_delay) / 2;
@@ -171,8 +172,8 @@ async fn fill(args: &Args, dir: &Path, kills: bool, report: &mut Report) -> anyh
         format!("publishes are not slowed before they are refused: {at_soft}"),
     );
     refused(&load, report, "at hard").await?;
-    kill(kills, "at hard", &load, &mut server, report).await?;
-    refused(&load, report, "after a start at hard").await?;
+    kill(&load, kills, "at hard", &mut server, report).await?;
+    refused(&load, report, "still at hard").await?;
     sleep(Duration::from_secs(1)).await;
     let explained = client.get("/api/v1/queue/fill/explain").await.done()?;
     report.expect(
@@ -185,7 +186,7 @@ async fn fill(args: &Args, dir: &Path, kills: bool, report: &mut Report) -> anyh
     let before = load.check().seen().confirmed;
     let mut consumers = consumers(&load);
     sleep(Duration::from_millis(300)).await;
-    kill(kills, "while it is emptied", &load, &mut server, report).await?;
+    kill(&load, kills, "while it is emptied", &mut server, report).await?;
     let begun = Instant::now();
     while load.check().seen().confirmed < before + 50 {
         if begun.elapsed() > Duration::from_secs(90) {
@@ -204,7 +205,7 @@ async fn fill(args: &Args, dir: &Path, kills: bool, report: &mut Report) -> anyh
     if let Err(left) = load.drained(Duration::from_secs(30)).await {
         load.check().found(Breach::Lost, left);
     }
-    kill(kills, "when it is empty", &load, &mut server, report).await?;
+    kill(&load, kills, "when it is empty", &mut server, report).await?;
     load.settle(&server, Duration::from_secs(40)).await?;
     load.stop();
     while let Some(done) = consumers.join_next().await {

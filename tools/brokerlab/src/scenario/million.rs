@@ -3,6 +3,7 @@
 use super::consumer::{self, consumer};
 use super::load::Load;
 use super::publisher::{self, publisher};
+use crate::check::Breach;
 use crate::client::Wire;
 use crate::report::Report;
 use crate::server::{Server, Setup};
@@ -43,6 +44,9 @@ pub struct Args {
     /// The most bytes of a payload
     #[arg(long, default_value_t = 1_024)]
     pub size: usize,
+    /// Seconds that it may take
+    #[arg(long, default_value_t = 3_600)]
+    pub within: u64,
     /// Of chance
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -64,6 +68,7 @@ impl Args {
             depth: 300,
             lines: 32,
             size: 1_024,
+            within: 120,
             seed: 1,
             data: None,
         }
@@ -124,26 +129,41 @@ pub async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     }
     let mut starts = Times::default();
     let mut kills = 0_u64;
-    while !publishers.is_empty() {
-        let next = match args.kill_every {
-            0 => Duration::from_secs(3_600),
+    let mut published = None;
+    // Kills go on while there is much to consume; the last messages are left in peace.
+    let few = args.messages / 50;
+    while !publishers.is_empty() || load.check().open() > few {
+        let pause = match args.kill_every {
+            0 => Duration::from_secs(1),
             every => Duration::from_millis(chance.u64(every / 2..=every * 3 / 2)),
         };
-        let until = Instant::now() + next;
-        while !publishers.is_empty() && Instant::now() < until {
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
             tokio::select! {
                 () = sleep(until.saturating_duration_since(Instant::now())) => {}
                 Some(done) = publishers.join_next() => { done.context("a publisher")?; }
             }
         }
-        if !publishers.is_empty() || kills == 0 {
+        if publishers.is_empty() && published.is_none() {
+            published = Some(begun.elapsed());
+        }
+        if args.kill_every > 0 {
             starts.add(load.restart(&mut server).await?);
             kills += 1;
         }
+        let (seen, open) = (load.check().seen(), load.check().open());
+        let breaches = load.check().breaches();
+        report.progress(format!(
+            "{} confirmed, {open} to be finished, {kills} kills, {breaches} broken",
+            seen.confirmed
+        ));
+        if begun.elapsed() > Duration::from_secs(args.within) {
+            load.check().found(Breach::Lost, format!("not done within {} s", args.within));
+            break;
+        }
     }
-    let published = begun.elapsed();
     load.drained(Duration::from_secs(60)).await.or_else(|left| {
-        load.check().found(crate::check::Breach::Lost, left);
+        load.check().found(Breach::Lost, left);
         anyhow::Ok(())
     })?;
     // A last start, so that what is left is left on disk.
@@ -163,7 +183,7 @@ pub async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
         format!(
             "{:.1} s, {:.1} s of them with publishers",
             took.as_secs_f64(),
-            published.as_secs_f64()
+            published.unwrap_or(took).as_secs_f64()
         ),
     );
     report.line("messages a second", confirmed * 1000 / u64::try_from(took.as_millis())?.max(1));

@@ -109,7 +109,9 @@ impl Publisher {
                 Answer::Limited(_) | Answer::NotDone(_) => {
                     sleep(hint.min(self.plan.heed)).await;
                     let leave = self.load.check().may_leave(slot);
-                    message.key.is_some() && !(leave && self.chance.u8(..100) < 20)
+                    // Refused for certain, it may be sent again without a key, or left for good.
+                    let safe = leave || message.key.is_some();
+                    safe && !(leave && self.chance.u8(..100) < 20)
                 }
                 Answer::Unknown(_) => {
                     sleep(Duration::from_millis(20)).await;

@@ -44,7 +44,9 @@ pub async fn crowd(addr: SocketAddr, queue: &str, bodies: Bodies) -> Ends {
     ends
 }
 
-/// The next bytes of a body: lines of about 4 KiB, or anything.
+const LINE: usize = 8 << 10;
+
+/// The next bytes of a body: lines, or anything.
 fn part(lines: bool, len: usize) -> Vec<u8> {
     if !lines {
         return vec![b'x'; len];
@@ -52,8 +54,8 @@ fn part(lines: bool, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     while bytes.len() < len {
         let left = len - bytes.len();
-        // A line has 15 bytes round its payload; what does not make one more goes to this one.
-        let line = if left < 2 * 4096 { left } else { 4096 };
+        // A line has 15 bytes round its payload; what does not make one more goes to this one. At most 1,000 are allowed.
+        let line = if left < 2 * LINE { left } else { LINE };
         bytes.extend_from_slice(b"{\"payload\":\"");
         bytes.resize(bytes.len() + line.saturating_sub(15), b'x');
         bytes.extend_from_slice(b"\"}\n");
@@ -105,12 +107,20 @@ async fn one(addr: SocketAddr, path: &str, bodies: Bodies, index: usize) -> Stri
         return "cut at the end".into();
     }
     let answer = raw::read_all(&mut tcp, Duration::from_secs(30), 12).await;
-    raw::status(&answer).map_or("no answer".into(), |status| status.to_string())
+    said(&answer).unwrap_or("no answer".into())
+}
+
+/// The status of an answer, with the reason of a refusal.
+fn said(answer: &[u8]) -> Option<String> {
+    let status = raw::status(answer)?;
+    let text = String::from_utf8_lossy(answer);
+    let reason = text.split_once("\"reason\":\"").and_then(|(_, rest)| rest.split_once('"'));
+    Some(reason.map_or(status.to_string(), |(reason, _)| format!("{status} {reason}")))
 }
 
 /// The answer, if there is one already.
 async fn answered(tcp: &mut TcpStream) -> Option<String> {
-    let mut bytes = [0; 512];
+    let mut bytes = [0; 2_048];
     match timeout(Duration::from_millis(1), tcp.read(&mut bytes)).await {
         Ok(Ok(0)) => Some("closed without an answer".into()),
         Ok(Ok(read)) => {
