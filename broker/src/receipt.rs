@@ -93,3 +93,75 @@ fn id(front: &[u8; ID_LEN]) -> Option<DeliveryId> {
     let offset = Offset(bytes.u64()?);
     Some(DeliveryId { seq, place: Place { band, offset }, attempt: bytes.u32()? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEY: [u8; 16] = *b"0123456789abcdef";
+
+    fn delivery() -> DeliveryId {
+        let place = Place { band: Band::DEFAULT, offset: Offset(260) };
+        DeliveryId { seq: Seq(258), place, attempt: 3 }
+    }
+
+    #[test]
+    fn a_receipt_is_the_text_of_the_format_page() {
+        let text = Receipts::new(KEY).issue(QueueId(1), &delivery());
+        assert_eq!(text, "AgEAAAAAAAAEBAEAAAAAAAADAAAAJmWX1CfUlltYMUyjbmZspA");
+        assert_eq!(text.len(), TEXT_LEN);
+        assert_eq!(Receipts::new(KEY).read(QueueId(1), &text), Some(delivery()));
+    }
+
+    #[test]
+    fn q6_a_receipt_of_another_queue_or_another_broker_is_foreign() {
+        let text = Receipts::new(KEY).issue(QueueId(1), &delivery());
+        assert_eq!(Receipts::new(KEY).read(QueueId(2), &text), None);
+        let mut other = KEY;
+        other[15] ^= 1;
+        assert_eq!(Receipts::new(other).read(QueueId(1), &text), None);
+    }
+
+    #[test]
+    fn a_receipt_does_not_show_the_key() {
+        assert_eq!(format!("{:?}", Receipts::new(KEY)), "Receipts");
+    }
+
+    fn any_delivery() -> impl Strategy<Value = DeliveryId> {
+        (any::<u64>(), 0_u8..10, any::<u64>(), any::<u32>()).prop_map(
+            |(seq, band, offset, attempt)| {
+                let place = Place { band: Band::new(band).unwrap(), offset: Offset(offset) };
+                DeliveryId { seq: Seq(seq), place, attempt }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_issued_is_read_and_anything_else_is_foreign(
+            key: [u8; 16],
+            queue: u64,
+            id in any_delivery(),
+            at in 0..TEXT_LEN,
+            letter in "[A-Za-z0-9_=+/ .-]",
+        ) {
+            let receipts = Receipts::new(key);
+            let text = receipts.issue(QueueId(queue), &id);
+            prop_assert_eq!(receipts.read(QueueId(queue), &text), Some(id));
+            let mut changed = text.clone();
+            changed.replace_range(at..=at, &letter);
+            // The last letter has bits that mean nothing: they must be zero.
+            let expected = (changed == text).then_some(id);
+            prop_assert_eq!(receipts.read(QueueId(queue), &changed), expected);
+            prop_assert_eq!(receipts.read(QueueId(queue), &text[..at]), None);
+            prop_assert_eq!(receipts.read(QueueId(queue), &format!("{text}{letter}")), None);
+        }
+
+        #[test]
+        fn any_text_is_foreign(text: String, letters in "[A-Za-z0-9_-]{50}") {
+            prop_assert_eq!(Receipts::new(KEY).read(QueueId(1), &text), None);
+            prop_assert_eq!(Receipts::new(KEY).read(QueueId(1), &letters), None);
+        }
+    }
+}

@@ -41,6 +41,7 @@ struct Known {
     /// The most attempts that were seen of a message.
     attempts: BTreeMap<String, u32>,
     faults: Vec<String>,
+    trace: Vec<String>,
 }
 
 impl Known {
@@ -214,6 +215,19 @@ async fn consumer(
     }
 }
 
+/// What stands on the disk, for a run that fails.
+fn trace(fs: &SimFileSystem, known: &Shared) {
+    let node = plimsoll::Node::builder("/data").options(options(fs).node);
+    let Ok(node) = node.file_system(Arc::new(fs.process())).open() else { return };
+    for log in node.logs().unwrap() {
+        if log.as_str().contains("queue") || log.as_str().contains("events/01") {
+            let log = node.open_log(&log, plimsoll::LogOptions::default()).unwrap();
+            let said = format!("{} {} to {}", log.name(), log.head(), log.durable());
+            hold(known).trace.push(said);
+        }
+    }
+}
+
 /// One disk through some lives. Gives what was found wrong.
 async fn disk(seed: u64) -> Vec<String> {
     let mut chance = Chance(seed);
@@ -294,6 +308,8 @@ async fn disk(seed: u64) -> Vec<String> {
             0 => fs.process_death(),
             _ => fs.power_cut(&mut Seeded::new(seed * 100 + life)),
         }
+        hold(&known).trace.push(format!("life {life}, dead {}", process.is_dead()));
+        trace(&fs.fork(), &known);
     }
     // A last one, on a disk that works: all that is left comes, and nothing else.
     let broker = match Broker::start(options(&fs.process())).await {
@@ -343,7 +359,8 @@ async fn disk(seed: u64) -> Vec<String> {
         .map(|(text, seq)| format!("Q1: message {seq} was lost: {}", &text[..text.len().min(20)]))
         .collect();
     if !lost.is_empty() {
-        known.fault(format!("{view:?}"));
+        let traced = known.trace.join("; ");
+        known.fault(traced);
         let node = plimsoll::Node::builder("/data").options(options(&fs).node);
         let node = node.file_system(Arc::new(fs.process())).open().unwrap();
         for log in node.logs().unwrap() {
@@ -360,7 +377,7 @@ async fn disk(seed: u64) -> Vec<String> {
                 let text = String::from_utf8_lossy(&record.payload).into_owned();
                 let short = &text[..text.len().min(20)];
                 if log.name().as_str().contains("queue") {
-                    known.fault(format!("  {} {short}", record.offset));
+                    let _ = short;
                 } else if let Ok(entry) = plimsoll_broker::event::Entry::decode(&record.payload) {
                     known.fault(format!("  {} {entry:?}", record.offset));
                 }

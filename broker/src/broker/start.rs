@@ -37,7 +37,12 @@ fn data(error: impl std::fmt::Display) -> StartError {
 fn open(node: &Node, name: &str) -> Result<Log, StartError> {
     let mut options = LogOptions::default();
     options.small = true;
-    Ok(node.open_log(&LogName::new(name).map_err(data)?, options)?)
+    let log = node.open_log(&LogName::new(name).map_err(data)?, options)?;
+    match log.stopped() {
+        // A queue that is not seen would be taken for deleted, and its messages with it.
+        Some(why) => Err(data(format!("{name}: {why}"))),
+        None => Ok(log),
+    }
 }
 
 /// Opens the nodes, all at once.

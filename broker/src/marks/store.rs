@@ -9,9 +9,9 @@ use plimsoll::Offset;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What one mark is counted with: its slot (72 bytes) and its age (16), which grow by a quarter, and its place in a table
-/// that doubles (5, in at most 16/7 as many).
-pub const MARK_BYTES: usize = (72 + 16) * 5 / 4 + 12;
+/// What one mark is counted with: its slot (72 bytes) and its age (16), which grow by a quarter, and its place in a table (5
+/// bytes, in at most 32/7 as many: a table doubles when it is full, and counts as full what was removed).
+pub const MARK_BYTES: usize = (72 + 16) * 5 / 4 + 24;
 
 /// What one list of a queue's band is counted with: 24 bytes in a tree whose nodes are half full at least.
 const LIST_BYTES: usize = 64;
@@ -311,10 +311,11 @@ impl Store {
         self.shrink();
     }
 
-    /// Forgets ages whose marks are gone.
+    /// Makes the ages anew, one for each mark.
     fn tidy(&mut self) {
-        let (slots, table) = (&self.slots, &self.table);
-        self.ages.retain(|age| Self::aged(slots, table, age.0).is_some());
+        let marks = self.slots.iter().filter(|slot| slot.kind != Kind::Claimed);
+        self.ages.clear();
+        self.ages.extend(marks.map(|slot| Reverse((slot.expires, slot.low))));
     }
 
     /// Gives memory back when less than half of it is used.

@@ -10,7 +10,7 @@ use crate::event::{Entry, Place};
 use crate::marks::{self, Mark, Marks};
 use crate::message;
 use crate::state::{self, Frame, Replay};
-use plimsoll::error::{OpenError, PublishError, ReadError};
+use plimsoll::error::{OpenError, PublishError, ReadError, Stopped};
 use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, Offset, WriteClass};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -50,6 +50,9 @@ pub(crate) enum LoadError {
     Record { log: LogName, offset: Offset, why: String },
     #[error("{log}: {error}")]
     Write { log: LogName, error: PublishError },
+    /// What it shows may be less than what it holds: what is not seen now must not be taken for gone.
+    #[error("{log}: {why}")]
+    Stopped { log: LogName, why: Stopped },
     #[error("{0}")]
     Name(String),
 }
@@ -68,7 +71,11 @@ fn open(node: &Node, name: &str, small: bool) -> Result<Log, LoadError> {
     let name = LogName::new(name).map_err(|error| LoadError::Name(error.to_string()))?;
     let mut options = LogOptions::default();
     options.small = small;
-    Ok(node.open_log(&name, options)?)
+    let log = node.open_log(&name, options)?;
+    match log.stopped() {
+        Some(why) => Err(LoadError::Stopped { log: name, why }),
+        None => Ok(log),
+    }
 }
 
 /// Loads a shard. Blocks.
