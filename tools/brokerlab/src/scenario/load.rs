@@ -1,6 +1,6 @@
 //! Publishers and consumers whose every answer the checker hears, whatever happens to the broker meanwhile.
 
-use crate::check::Checker;
+use crate::check::{Checker, Seen};
 use crate::client::{Client, Refusal};
 use crate::server::Server;
 use crate::stats::Times;
@@ -73,6 +73,13 @@ impl Load {
     /// The checker.
     pub fn check(&self) -> MutexGuard<'_, Checker> {
         self.checker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts, messages that are not finished, and breaches.
+    #[must_use]
+    pub fn standing(&self) -> (Seen, u64, u64) {
+        let check = self.check();
+        (check.seen(), check.open(), check.breaches())
     }
 
     /// The durations.

@@ -151,8 +151,7 @@ pub async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
             starts.add(load.restart(&mut server).await?);
             kills += 1;
         }
-        let (seen, open) = (load.check().seen(), load.check().open());
-        let breaches = load.check().breaches();
+        let (seen, open, breaches) = load.standing();
         report.progress(format!(
             "{} confirmed, {open} to be finished, {kills} kills, {breaches} broken",
             seen.confirmed

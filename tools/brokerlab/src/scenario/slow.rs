@@ -106,7 +106,7 @@ async fn one(addr: SocketAddr, path: &str, bodies: Bodies, index: usize) -> Stri
     if chunked && raw::send(&mut tcp, b"0\r\n\r\n").await.is_err() {
         return "cut at the end".into();
     }
-    let answer = raw::read_all(&mut tcp, Duration::from_secs(30), 12).await;
+    let answer = raw::read_all(&mut tcp, Duration::from_secs(2), 2_048).await;
     said(&answer).unwrap_or("no answer".into())
 }
 
@@ -124,7 +124,10 @@ async fn answered(tcp: &mut TcpStream) -> Option<String> {
     match timeout(Duration::from_millis(1), tcp.read(&mut bytes)).await {
         Ok(Ok(0)) => Some("closed without an answer".into()),
         Ok(Ok(read)) => {
-            Some(raw::status(&bytes[..read]).map_or("nonsense".into(), |status| status.to_string()))
+            // The body comes after the head.
+            let mut answer = bytes[..read].to_vec();
+            answer.extend(raw::read_all(tcp, Duration::from_millis(500), 2_048).await);
+            Some(said(&answer).unwrap_or("nonsense".into()))
         }
         Ok(Err(_)) => Some("reset".into()),
         Err(_) => None,
