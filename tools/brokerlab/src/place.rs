@@ -44,6 +44,12 @@ impl Filler {
         Self { dir: dir.to_owned(), files: Vec::new() }
     }
 
+    /// How many files it has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+
     fn next(&mut self) -> std::io::Result<File> {
         let path = self.dir.join(format!("filler.{}", self.files.len()));
         let file = File::create_new(&path)?;
@@ -64,6 +70,10 @@ impl Filler {
                 let _ = file.sync_all();
             }
             if bytes == 0 {
+                // Not an empty file for each time that there was nothing.
+                if let Some(path) = self.files.pop() {
+                    let _ = std::fs::remove_file(path);
+                }
                 return;
             }
         }
