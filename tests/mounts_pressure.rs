@@ -20,8 +20,6 @@ mod filling;
 mod flapping;
 #[path = "mounts_pressure/full.rs"]
 mod full;
-#[path = "mounts_pressure/group.rs"]
-mod group;
 #[path = "mounts_pool/ledger.rs"]
 mod ledger;
 #[path = "mounts_pressure/memory.rs"]

@@ -2,9 +2,9 @@
 //! must, before it kills.
 
 use crate::child::{Other, say};
-use crate::group::Group;
 use crate::place::{MIB, open, options, refusal};
 use crate::skip::skip;
+use faultlab::group::Group;
 use plimsoll::{Level, LimitReason, NewRecord, Node, NodeOptions, Offset, WriteClass};
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -12,6 +12,7 @@
 
 pub mod crowd;
 pub mod distinct;
+pub mod group;
 pub mod mounts;
 pub mod process;
 pub mod sim;

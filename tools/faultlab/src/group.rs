@@ -1,11 +1,12 @@
 //! A control group of its own with a limit of memory, v1 or v2, below the one that the test runs in where that may be.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Removed when dropped; its processes must have ended.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub struct Group {
     dir: PathBuf,
     v2: bool,
 }
@@ -50,7 +51,7 @@ fn own(v2: bool) -> Result<PathBuf, String> {
 
 impl Group {
     /// Makes one that allows so many bytes, swap included.
-    pub(crate) fn new(name: &str, bytes: u64) -> Result<Self, String> {
+    pub fn new(name: &str, bytes: u64) -> Result<Self, String> {
         let mut why = "no memory controller is mounted".to_owned();
         for (mount, v2) in mounts()? {
             let own = mount.join(own(v2)?);
@@ -84,7 +85,7 @@ impl Group {
         Ok(group)
     }
 
-    pub(crate) fn dir(&self) -> &Path {
+    pub fn dir(&self) -> &Path {
         &self.dir
     }
 
@@ -93,12 +94,12 @@ impl Group {
     }
 
     /// The most that was ever in use in it, the page cache included; none where the kernel does not say.
-    pub(crate) fn peak(&self) -> Option<u64> {
+    pub fn peak(&self) -> Option<u64> {
         self.number(if self.v2 { "memory.peak" } else { "memory.max_usage_in_bytes" })
     }
 
     /// How many of its processes the kernel has killed for want of memory.
-    pub(crate) fn killed(&self) -> u64 {
+    pub fn killed(&self) -> u64 {
         let text =
             read(&self.dir.join(if self.v2 { "memory.events" } else { "memory.oom_control" }));
         let text = text.unwrap_or_default();
@@ -107,7 +108,7 @@ impl Group {
     }
 
     /// Of its own kind: v1 or v2.
-    pub(crate) fn version(&self) -> &'static str {
+    pub fn version(&self) -> &'static str {
         if self.v2 { "v2" } else { "v1" }
     }
 }
