@@ -106,3 +106,69 @@ async fn a_receiver_that_is_gone_before_the_hand_off_costs_no_attempt() {
     assert_eq!((got[0].attempts, text(&got[0])), (1, "once"));
     broker.stop().await;
 }
+
+/// Redelivery must come when the lease that was asked for is over, not seconds later.
+#[tokio::test(flavor = "multi_thread")]
+async fn q5_an_extended_lease_runs_as_long_as_it_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path()).await;
+    let jobs = name("jobs");
+    let settings = QueueSettings { lease_ms: 200, ..QueueSettings::default() };
+    broker.declare(&jobs, settings, None).await.unwrap();
+    publish(&broker, &jobs, "slow").await;
+    let first = receive(&broker, &jobs, 1, SOON).await;
+    let receipts = vec![first[0].receipt.clone()];
+    let longer = Verb::Extend(Duration::from_millis(1_000));
+    let begun = tokio::time::Instant::now();
+    assert_eq!(broker.settle(&jobs, longer, receipts).await.unwrap(), [Settled::Done]);
+    let again = receive(&broker, &jobs, 1, Duration::from_secs(20)).await;
+    assert_eq!((text(&again[0]), again[0].attempts), ("slow", 2));
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(1_000), "it came back after {took:?}");
+    assert!(took < Duration::from_secs(5), "it came back after {took:?}");
+    broker.stop().await;
+}
+
+/// The queue is deleted and declared again: another one, whose receipts and messages are its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn q6_a_queue_that_is_declared_again_knows_nothing_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path()).await;
+    let jobs = name("jobs");
+    declare(&broker, &jobs).await;
+    publish(&broker, &jobs, "old").await;
+    publish(&broker, &jobs, "older").await;
+    let old = receive(&broker, &jobs, 1, SOON).await;
+    let deleted = broker.delete(&jobs, None).await.unwrap();
+    assert_eq!((deleted.messages.ready, deleted.messages.in_flight), (1, 1));
+    declare(&broker, &jobs).await;
+    assert_eq!(ack(&broker, &jobs, &old[0].receipt).await, Settled::Foreign);
+    assert!(receive(&broker, &jobs, 1, Duration::ZERO).await.is_empty());
+    publish(&broker, &jobs, "new").await;
+    broker.stop().await;
+    drop(broker);
+    let broker = start(dir.path()).await;
+    let got = receive(&broker, &jobs, 5, SOON).await;
+    assert_eq!(got.iter().map(text).collect::<Vec<_>>(), ["new"]);
+    broker.stop().await;
+}
+
+/// With everything consumed, freed and the process killed, numbers go on: a new message is above all earlier ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn case_b11_numbers_go_on_after_all_was_consumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = name("jobs");
+    let mut last = 0;
+    for _ in 0..3 {
+        let broker = start(dir.path()).await;
+        declare(&broker, &jobs).await;
+        for _ in 0..10 {
+            let seq = publish(&broker, &jobs, "x").await;
+            assert!(seq > last, "{seq} after {last}");
+            last = seq;
+            let got = receive(&broker, &jobs, 1, SOON).await;
+            assert_eq!(ack(&broker, &jobs, &got[0].receipt).await, Settled::Done);
+        }
+        broker.stop().await;
+    }
+}

@@ -262,9 +262,7 @@ impl Owner {
         });
         self.event(event, Some(then));
         // No lease runs while nobody has the messages: the hand-off, or its failure, is told in any case.
-        if let Some(mut state) = self.state.queue_mut(queue) {
-            leased.iter().for_each(|id| state.begin_lease(id, u64::MAX));
-        }
+        self.leased_until(queue, &leased, u64::MAX);
         self.touched(queue);
     }
 
@@ -285,14 +283,14 @@ impl Owner {
             }
             return;
         };
-        for id in &items {
-            state.begin_lease(id, at.boot_ms.saturating_add(lease_ms));
-        }
         drop(state);
+        let until_ms = at.boot_ms.saturating_add(lease_ms);
         if at.boot_ms.saturating_sub(leased_ms) >= HAND_OFF_MS && !items.is_empty() {
             // The lease as it was written ends before the one that was handed out: a restart would deliver too early.
+            let items = items.clone();
             self.event(Event::Extended { queue, at, lease_ms, items }, None);
         }
+        self.leased_until(queue, &items, until_ms);
         self.watched.insert(queue);
     }
 

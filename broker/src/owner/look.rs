@@ -127,7 +127,7 @@ impl Owner {
             None if runtime.waiters.is_empty() && counts.ready > 0 => {
                 explained.receive.push(Waits {
                     reason: "no_consumer",
-                    detail: format!("{} messages are ready and nobody asks for them", counts.ready),
+                    detail: format!("nobody asks for what is ready ({})", counts.ready),
                     ends_in: None,
                 })
             }

@@ -42,6 +42,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// How often an owner looks at leases, waits that are over, and what can be freed.
 const TICK: Duration = Duration::from_millis(25);
+/// The same while nothing is to happen by time alone.
+const IDLE_TICK: Duration = Duration::from_secs(2);
 /// How long messages that were read ahead are kept after the last receive.
 const AHEAD_KEPT: Duration = Duration::from_secs(2);
 /// How long an owner that is to stop waits for its disk: one that hangs, or has no space for an event, must not keep the
@@ -224,10 +226,22 @@ impl Owner {
             self.tick();
             self.drive();
             self.tell();
+            if !self.is_idle() {
+                self.next_tick = self.next_tick.min(self.time.elapsed() + TICK);
+            }
             if self.ended() {
                 return;
             }
         }
+    }
+
+    /// Nothing happens here by time alone, for now: an owner without work does not wake up forty times a second.
+    fn is_idle(&self) -> bool {
+        self.mode == Mode::Running
+            && self.watched.is_empty()
+            && self.upkeep.dirty.is_empty()
+            && self.stopping.is_none()
+            && self.retry_at.is_none()
     }
 
     fn take_handed(&mut self) {

@@ -32,6 +32,7 @@ impl Owner {
             .map(|id| id.and_then(|_| answers.next()).unwrap_or(Settled::Foreign))
             .collect();
         let mut events = Vec::new();
+        let mut renewed = (Vec::new(), 0);
         let (mut acked, mut dead) = (0, 0);
         for (end, items) in ended {
             match end {
@@ -44,6 +45,7 @@ impl Owner {
         if let (Verb::Extend(lease), false) = (verb, extended.is_empty()) {
             let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
             let at = self.time.stamp();
+            renewed = (extended.clone(), at.boot_ms.saturating_add(lease_ms));
             events.push(Event::Extended { queue, at, lease_ms, items: extended });
         }
         self.stats.acked += acked;
@@ -63,8 +65,16 @@ impl Owner {
             let _ = answer.send(durable.map(|_| results));
         });
         self.event(last, Some(then));
+        self.leased_until(queue, &renewed.0, renewed.1);
         self.touched(queue);
         self.dispatch(queue);
+    }
+
+    /// Lets leases run until then, and not as much longer as a restart would have them for a hand-off that is not known.
+    pub(super) fn leased_until(&mut self, queue: QueueId, items: &[DeliveryId], until_ms: u64) {
+        if let Some(mut state) = self.state.queue_mut(queue) {
+            items.iter().for_each(|id| state.begin_lease(id, until_ms));
+        }
     }
 
     pub(super) fn purge(&mut self, queue: QueueId, dead: bool, answer: Answer<Purged>) {

@@ -3,7 +3,7 @@
 //! A message's bytes are freed only after the event that finished it is durable, and after the idempotency marks that its
 //! segment holds are carried to the marks log.
 
-use super::{Done, Mode, Owner, TICK};
+use super::{Done, Mode, Owner};
 use crate::api::{Band, Fault, QueueId};
 use crate::event::Entry;
 use crate::marks::{self, CarriedMark};
@@ -64,7 +64,7 @@ impl Owner {
         if now < self.next_tick {
             return;
         }
-        self.next_tick = now + TICK;
+        self.next_tick = now + super::IDLE_TICK;
         if self.mode != Mode::Running {
             if self.mode == Mode::Draining && self.work.is_empty() {
                 self.reload();
