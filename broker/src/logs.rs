@@ -14,6 +14,9 @@ pub const DIRECTORY: &str = "broker/directory";
 /// What the names of all queues' logs begin with.
 pub const QUEUES: &str = "broker/queue/";
 
+/// What the names of all event logs begin with.
+pub const EVENTS: &str = "broker/events/";
+
 /// The event log of a shard.
 #[must_use]
 pub fn events(shard: u8) -> String {

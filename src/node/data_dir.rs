@@ -13,7 +13,7 @@ use crate::segment::SegmentSource;
 use crate::types::SizeClass;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An open data directory. The lock is released when it is dropped.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct DataDir {
     pub(super) trash: PathBuf,
     pub(super) source: Arc<dyn SegmentSource>,
     lock: Mutex<Option<Arc<dyn Lock>>>,
+    /// Held while folders are made, and while empty ones are removed: else a log is made in one that is just going.
+    folders: Mutex<()>,
 }
 
 /// The extension of what is in the trash, but perhaps not durably.
@@ -74,6 +76,7 @@ impl DataDir {
             trash: path.join("trash"),
             source,
             lock: Mutex::new(Some(Arc::from(lock))),
+            folders: Mutex::new(()),
         };
         this.settle_trash(&**fs)?;
         this.empty_trash(&**fs)?;
@@ -136,6 +139,7 @@ impl DataDir {
         fs: &dyn FileSystem,
         parents: &[PathBuf],
     ) -> Result<(), DiskError> {
+        let _one_at_a_time = self.hold_folders();
         for (folder, parent) in parents.iter().zip(parents.iter().skip(1)) {
             if fs.remove_dir(folder).is_err() {
                 break;
@@ -143,6 +147,10 @@ impl DataDir {
             fs.sync_dir(parent).disk("sync", parent)?;
         }
         Ok(())
+    }
+
+    fn hold_folders(&self) -> MutexGuard<'_, ()> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes durable what a process that died was moving to the trash. From where it came is not known, so every
@@ -215,6 +223,7 @@ impl DataDir {
         name: &LogName,
         create: bool,
     ) -> Result<Option<(PathBuf, Vec<PathBuf>)>, OpenError> {
+        let _one_at_a_time = create.then(|| self.hold_folders());
         let taken = |reason: String| OpenError::NameTaken { name: name.clone(), reason };
         let mut parents = vec![self.logs.clone()];
         let mut dir = self.logs.clone();

@@ -28,7 +28,7 @@ pub const SETTLE_MAX: usize = 1_000;
 /// The most messages of one receive or peek.
 pub const RECEIVE_MAX: usize = 32;
 /// The most bytes of payloads of one receive or peek; one message always fits.
-pub const RECEIVE_BYTES_MAX: usize = 4 << 20;
+pub const RECEIVE_BYTES_MAX: usize = 1 << 20;
 /// The longest wait of one receive.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The shortest and the longest lease.

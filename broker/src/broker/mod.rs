@@ -231,7 +231,17 @@ impl Broker {
     ) -> Result<T, Fault> {
         self.inner.check_running()?;
         let listed = self.inner.registry.find(name)?;
-        declare::ask(&listed.owner, |answer| command(listed.id, answer)).await
+        let answer = declare::ask(&listed.owner, |answer| command(listed.id, answer)).await;
+        answer.map_err(|fault| self.or_deleted(name, listed.id, fault))
+    }
+
+    /// What was not done for a queue that was deleted meanwhile was not done for that.
+    fn or_deleted(&self, name: &QueueName, id: QueueId, fault: Fault) -> Fault {
+        let there = self.inner.registry.find(name).is_ok_and(|listed| listed.id == id);
+        match fault {
+            Fault::Unavailable(_) | Fault::Invalid(_) if !there => Fault::NoQueue(name.clone()),
+            other => other,
+        }
     }
 
     /// Declares a queue; `if_match` is the revision that it must have to be changed. Goes on when the caller leaves.
@@ -285,7 +295,11 @@ impl Broker {
             return Err(Fault::Invalid(said.into()));
         }
         messages.iter().try_for_each(crate::message::check)?;
-        self.ask(name, |queue, answer| Command::Publish(queue, messages, answer)).await
+        let id = self.inner.registry.find(name)?.id;
+        let answers =
+            self.ask(name, |queue, answer| Command::Publish(queue, messages, answer)).await?;
+        let answers = answers.into_iter();
+        Ok(answers.map(|answer| answer.map_err(|fault| self.or_deleted(name, id, fault))).collect())
     }
 
     /// Waits for messages and leases them. Dropping the future undoes what it was about to get.

@@ -138,9 +138,9 @@ fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), 
     }
     if !marked.is_empty() {
         let all = format.directories.len();
+        let more = marked.len();
         return Err(data(format!(
-            "{} directories too many: this broker was made with {all}",
-            marked.len()
+            "this broker was made with {all} data directories, and {more} more are named"
         )));
     }
     Ok((nodes, Keeper { catalogue, log, since }))
@@ -148,6 +148,21 @@ fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), 
 
 /// A new broker, or one whose first start did not end.
 fn first_start(marked: Vec<Marked>) -> Result<(Vec<Node>, Keeper), StartError> {
+    for (node, _, directory) in &marked {
+        // A first start that did not end has made nothing else. What has more is a broker's whose catalogue is not here: as
+        // a new one it would know no queue, and take their logs for those of deleted ones.
+        let used = |name: &&LogName| {
+            let name = name.as_str();
+            name.starts_with(logs::QUEUES) || name.starts_with(logs::EVENTS)
+        };
+        if let Some(log) = node.logs()?.iter().find(used) {
+            let whose = directory.as_ref().map_or("a broker", |directory| &directory.broker);
+            return Err(data(format!(
+                "{log} is there, of {whose}, and no catalogue: name all data directories of that broker, or bring its \
+                 catalogue back"
+            )));
+        }
+    }
     let mut broker = None;
     for (_, _, directory) in &marked {
         if let Some(directory) = directory {
@@ -199,10 +214,30 @@ fn sweep(
     let mut present = HashSet::new();
     for name in node.logs()? {
         let Some((id, band)) = logs::parse_queue(name.as_str()) else { continue };
-        if catalogue.get_id(id).is_some_and(|meta| meta.settings.data_dir == dir) {
-            present.insert((id, band));
-        } else if let Err(error) = node.delete_log(&name) {
-            tracing::warn!(log = %name, %error, "a deleted queue's log is still there");
+        if id >= catalogue.next_id() {
+            // A queue is declared for good before it has a log: the catalogue has lost its end. With the next declaration
+            // another queue would get this one's number, and its messages.
+            return Err(data(format!(
+                "{name} belongs to a queue that the catalogue does not know yet, which has lost records: bring them back, or \
+                 move that log away"
+            )));
+        }
+        match catalogue.get_id(id) {
+            Some(meta) if meta.settings.data_dir == dir => {
+                present.insert((id, band));
+            }
+            Some(meta) => {
+                let queue = &meta.name;
+                tracing::error!(log = %name, %queue, "a log of this queue is in another data directory than the queue; left alone");
+            }
+            None => match node.delete_log(&name) {
+                Ok(()) => {
+                    tracing::info!(log = %name, "what was left of a deleted queue is deleted")
+                }
+                Err(error) => {
+                    tracing::warn!(log = %name, %error, "a deleted queue's log is still there");
+                }
+            },
         }
     }
     Ok(present)
@@ -231,6 +266,7 @@ pub(super) async fn start(options: BrokerOptions) -> Result<Inner, StartError> {
             in_flight: Arc::clone(&in_flight),
             in_flight_max: options.in_flight_max,
             snapshot_bytes: options.snapshot_bytes,
+            marks_bytes: AtomicU64::new(0),
             registry: Arc::clone(&registry),
         });
         let (sweeping, catalogue) = (node.clone(), keeper.catalogue.clone());

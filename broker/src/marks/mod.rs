@@ -75,6 +75,11 @@ impl Marks {
         Self { digests, store: Store::default(), window_ms, max_bytes, dropped: 0 }
     }
 
+    /// Changes how much memory they may take; what is over it leaves with the next mark.
+    pub const fn set_max_bytes(&mut self, max_bytes: usize) {
+        self.max_bytes = max_bytes;
+    }
+
     /// The hashes that this index is kept in; for hashing contents elsewhere than where the index is.
     #[must_use]
     pub const fn digests(&self) -> Digests {

@@ -270,7 +270,7 @@ impl Owner {
     pub(super) fn hand_over(&mut self, handed: Handed) {
         let Handed { queue, mut items, lease_ms, leased_ms } = handed;
         let at = self.time.stamp();
-        let Some(mut state) = self.state.queue_mut(queue) else { return };
+        let Some(state) = self.state.queue_mut(queue) else { return };
         // What was delivered again since, or settled by a receipt that got through, is not this delivery's any more.
         items.retain(|id| state.check(id) == Standing::InFlight);
         let Some(lease_ms) = lease_ms else {
@@ -542,29 +542,37 @@ impl Owner {
             let mut messages = Vec::new();
             let mut bytes = 0;
             for step in steps {
-                let found = match step {
+                let read = match step {
                     Next::Again(ready) => {
-                        read_places(queue, &logs, vec![(ready.id.seq, ready.id.place)]).found
+                        Some(read_places(queue, &logs, vec![(ready.id.seq, ready.id.place)]))
                     }
-                    Next::Fresh { band, from, .. } => logs
-                        .iter()
-                        .find(|(of, _)| *of == band)
-                        .map_or_else(Vec::new, |(_, log)| read_range(queue, log, band, from).found),
+                    Next::Fresh { band, from, .. } => {
+                        let log = logs.iter().find(|(of, _)| *of == band);
+                        log.map(|(_, log)| read_range(queue, log, band, from))
+                    }
                 };
+                let Some(ReadDone { found, error, .. }) = read else { continue };
                 for loaded in found {
                     let fits = messages.is_empty() || bytes + loaded.bytes() <= RECEIVE_BYTES_MAX;
                     if messages.len() == max || !fits {
-                        return messages;
+                        return Ok(messages);
                     }
                     bytes += loaded.bytes();
                     messages.push(loaded.message);
                 }
+                if let Some(error) = error.filter(|_| messages.is_empty()) {
+                    // Nothing to see is not nothing there.
+                    return Err(Fault::Unavailable(
+                        format!("a message cannot be read: {error}").into(),
+                    ));
+                }
             }
-            messages
+            Ok(messages)
         });
         self.fly(async move {
-            let found =
-                work.await.ok_or_else(|| Fault::Unavailable("the messages cannot be read".into()));
+            let found = work
+                .await
+                .unwrap_or_else(|| Err(Fault::Unavailable("the messages cannot be read".into())));
             let _ = answer.send(found);
             Done::Nothing
         });

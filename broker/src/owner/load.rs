@@ -17,12 +17,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of idempotency marks of one shard: an eighth of 64 MiB.
-const MARKS_BYTES: usize = 8 << 20;
+/// Bytes of idempotency marks of all shards of a node.
+pub(super) const MARKS_BYTES: usize = 64 << 20;
 /// How long a key is remembered.
 pub(super) const MARKS_WINDOW_MS: u64 = 5 * 60 * 1_000;
 /// The most records of one log that are read for their keys: more marks than this the index does not hold.
-const MARKS_READ: u64 = 200_000;
+const MARKS_READ: u64 = 600_000;
 
 /// Which shard, of which data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,13 @@ pub(crate) fn load(
 ) -> Result<Loaded, LoadError> {
     let events = open(node, &crate::logs::events(layout.shard), true)?;
     if events.tail() == Offset(0) {
+        if metas.iter().any(|meta| present.iter().any(|(id, _)| *id == meta.id)) {
+            // It is made before any queue has a log. Without it all that was acknowledged would come back.
+            let log = events.name();
+            return Err(LoadError::Name(format!(
+                "{log} has no events, though its queues have messages: bring it back"
+            )));
+        }
         // The log has a file from now on, so that events go on when there is no space for one.
         let parts = state::Shard::new().snapshot();
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
@@ -120,6 +127,10 @@ pub(crate) fn load(
         let known = state.queue(id).map_or(Seq(1), state::Queue::next_seq);
         let mut next = known.max(Seq(1));
         // The first band is there for publishes; each that was ever published to has a log.
+        if let Some(why) = missing(&state, id, present) {
+            tracing::error!(queue = %runtime.meta.name, why, "a queue's log is missing");
+            runtime.unreadable = Some((why, Duration::MAX));
+        }
         for band in (0..10).filter_map(Band::new).filter(|band| present.contains(&(id, *band))) {
             let log = match open(node, &crate::logs::queue(id, band), false) {
                 Ok(log) => log,
@@ -135,6 +146,13 @@ pub(crate) fn load(
             if let Some(mut queue) = state.queue_mut(id) {
                 queue.confirmed(band, log.durable(), total, next);
             }
+            if let Some(mut queue) = state.queue_mut(id)
+                && queue.floor(band) < log.head()
+            {
+                let (from, to) = (queue.floor(band), log.head());
+                tracing::error!(log = %log.name(), %from, %to, "messages that were not finished are missing");
+                queue.skip(band, to);
+            }
             restore_published(&mut marks, id, band, &log, time);
             let total = state.queue(id).map_or(total, |queue| super::publish::total(queue, band));
             runtime.lanes.insert(band, Lane::new(BandLog::Open(log), total));
@@ -143,6 +161,19 @@ pub(crate) fn load(
         queues.insert(id, runtime);
     }
     Ok(Loaded { state, queues, next_seq, events, marks, marks_log })
+}
+
+/// Whether messages of a queue were delivered from a log that is not there. As a new one it would give out their numbers
+/// again.
+fn missing(
+    state: &state::Shard,
+    id: QueueId,
+    present: &HashSet<(QueueId, Band)>,
+) -> Option<String> {
+    let queue = state.queue(id)?;
+    let gone = |band: &Band| queue.cursor(*band) > Offset(0) && !present.contains(&(id, *band));
+    let band = queue.bands().map(|(band, _)| band).find(gone)?;
+    Some(format!("{} is missing: bring it back, or delete the queue", crate::logs::queue(id, band)))
 }
 
 /// The state after the last whole snapshot and all events since it began.

@@ -124,7 +124,10 @@ impl Owner {
                 detail: sentence(why, &counts, settings.max_in_flight),
                 ends_in: self.ends_in(queue, why),
             }),
-            None if runtime.waiters.is_empty() && counts.ready > 0 => {
+            None if runtime.waiters.is_empty()
+                && counts.ready > 0
+                && runtime.unreadable.is_none() =>
+            {
                 explained.receive.push(Waits {
                     reason: "no_consumer",
                     detail: format!("nobody asks for what is ready ({})", counts.ready),

@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: Arc<AtomicU64>,
     pub(crate) in_flight_max: u64,
     pub(crate) snapshot_bytes: u64,
+    /// Bytes of idempotency marks of all shards of this node.
+    pub(crate) marks_bytes: AtomicU64,
     pub(crate) registry: Arc<Registry>,
 }
 
@@ -140,6 +142,8 @@ pub(crate) struct Owner {
     watched: HashSet<QueueId>,
     /// In flight here, as it was last told to all.
     in_flight_told: u64,
+    /// The same of bytes of marks.
+    marks_told: u64,
     upkeep: upkeep::Upkeep,
     next_tick: Duration,
     retry_at: Option<Duration>,
@@ -189,6 +193,7 @@ impl Owner {
             stats: Tally::default(),
             tally: Arc::clone(&tally),
             in_flight_told: 0,
+            marks_told: 0,
             upkeep: upkeep::Upkeep::default(),
             next_tick: Duration::ZERO,
             retry_at: None,
@@ -396,6 +401,16 @@ impl Owner {
             }
         }
         self.upkeep.dirty.extend(self.touched.drain());
+        let marks = self.marks.bytes() as u64;
+        let shared = &self.shared.marks_bytes;
+        shared.fetch_add(marks, Ordering::Relaxed);
+        let all =
+            shared.fetch_sub(self.marks_told, Ordering::Relaxed).saturating_sub(self.marks_told);
+        self.marks_told = marks;
+        // What the other shards do not use, and an eighth of all in any case.
+        let free = load::MARKS_BYTES.saturating_sub(usize::try_from(all).unwrap_or(usize::MAX));
+        self.marks
+            .set_max_bytes(self.marks.bytes().saturating_add(free).max(load::MARKS_BYTES / 8));
         self.stats.marks = self.marks.len() as u64;
         self.stats.marks_dropped = self.marks.dropped();
         *self.tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.stats;

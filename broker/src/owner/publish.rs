@@ -201,6 +201,14 @@ impl Owner {
                 None => Some(Ok(log.clone())),
             },
             Some(Lane { log: BandLog::Opening, .. }) => None,
+            None if runtime
+                .unreadable
+                .as_ref()
+                .is_some_and(|(_, until)| *until == Duration::MAX) =>
+            {
+                let why = runtime.unreadable.as_ref().map_or("", |(why, _)| why.as_str());
+                Some(Err(Fault::Unavailable(why.into())))
+            }
             None => {
                 // A directory needs space too, where none is left for publishes.
                 if let Decision::Refuse(limited) = self.journal.log().admit(WriteClass::Publish, 1)
