@@ -142,3 +142,23 @@ fn logs_in_one_new_folder_can_be_opened_at_once() {
     }
     assert_eq!(node.logs().unwrap().len(), 200);
 }
+
+/// A folder that had just lost its last log was removed while another log was being made in it, and that failed for no reason
+/// that its caller could know.
+#[test]
+fn a_log_is_made_in_a_folder_that_another_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let come_and_go = |name: &str| {
+        for _ in 0..300 {
+            let log = open(&node, name).unwrap();
+            node.delete_log(log.name()).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for name in ["f/g/a", "f/g/b", "f/c"] {
+            scope.spawn(move || come_and_go(name));
+        }
+    });
+    node.close().unwrap();
+}

@@ -119,6 +119,8 @@ impl DataDir {
         parent: &Path,
         unique: u64,
     ) -> Result<(), DiskError> {
+        // Nor may another's deletion remove the folder before it is synced here.
+        let _one_at_a_time = self.hold_folders();
         let target = self.trash.join(format!("{unique:016x}"));
         let moving = target.with_extension(MOVING);
         let emptied_early = planted::is(Fault::TrashEmptiedBeforeSync);

@@ -68,6 +68,8 @@ pub(super) struct Journal {
     pushed: u64,
     durable: u64,
     written_bytes: u64,
+    /// It was said that events wait: once, and not five times a second.
+    told: bool,
 }
 
 fn not_written(why: &dyn fmt::Display) -> Fault {
@@ -85,6 +87,7 @@ impl Journal {
             pushed: 0,
             durable: 0,
             written_bytes: 0,
+            told: false,
         }
     }
 
@@ -187,6 +190,7 @@ impl Journal {
             }
             JournalDone::Settled(Ok(done), batch) => {
                 self.flying -= 1;
+                self.told = false;
                 let last = batch.last().map_or(0, |entry| entry.index);
                 self.durable = self.durable.max(last);
                 for (at, entry) in batch.into_iter().enumerate() {
@@ -242,7 +246,9 @@ impl Journal {
         match error {
             AppendError::Busy | AppendError::Permit(PermitError::Expired) => {}
             AppendError::Limited(_) | AppendError::Disk(_) | AppendError::Memory(_) => {
-                tracing::warn!(%error, log = %self.log.name(), "events wait");
+                if !std::mem::replace(&mut self.told, true) {
+                    tracing::warn!(%error, log = %self.log.name(), "events wait");
+                }
             }
             error => {
                 self.put_back(batch);
