@@ -10,8 +10,9 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-/// The most bytes and entries of one append.
-const BATCH_BYTES: usize = 1 << 20;
+/// The most bytes and entries of one append; a larger entry goes alone. The files that an append needs are had before any of it
+/// is written, and on a full disk there are only small ones.
+const BATCH_BYTES: usize = 40 << 10;
 /// See [`BATCH_BYTES`].
 const BATCH_ENTRIES: usize = 4_096;
 /// Bytes of entries that are not staged yet, from which on the owner takes no more commands.
