@@ -4,8 +4,9 @@ use super::Event;
 use super::codec::{self, SNAPSHOT_BEGIN, SNAPSHOT_END, SNAPSHOT_PART};
 use super::wire::{self, BadEvent, Reader};
 
-/// The most bytes of one part of a snapshot.
-pub const PART_MAX: usize = 64 << 10;
+/// The most bytes of one part of a snapshot. It must fit into the storage's smallest file, which has 64 KiB: while nothing
+/// is free there are no others, and without a snapshot no file of events is ever freed.
+pub const PART_MAX: usize = 32 << 10;
 
 /// One record of an event log.
 ///

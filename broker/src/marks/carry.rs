@@ -8,8 +8,9 @@ use plimsoll::Offset;
 
 /// The first byte of a record of marks.
 pub const VERSION: u8 = 1;
-/// The most bytes of a record of marks.
-pub const RECORD_MAX: usize = 64 << 10;
+/// The most bytes of a record of marks. It must fit into the storage's smallest file, which has 64 KiB: while nothing is
+/// free there are no others, and what must be carried first keeps its messages' files.
+pub const RECORD_MAX: usize = 32 << 10;
 
 /// Version and stamp.
 const HEAD_LEN: usize = 1 + 24;

@@ -182,7 +182,7 @@ fn q5_leases_of_a_snapshot_end_as_those_of_events() {
 }
 
 #[test]
-fn a_large_snapshot_is_in_parts_of_at_most_64_kib() {
+fn case_a11_a_large_snapshot_is_in_parts_that_fit_into_the_smallest_file() {
     let mut bench = Bench::with(3_000);
     for chunk in 0..30 {
         let ids: Vec<_> = (chunk * 100..chunk * 100 + 100).map(|at| id(LOW, at, 1)).collect();

@@ -70,6 +70,12 @@ pub async fn run(args: &Args, dir: &Path, report: &mut Report) -> anyhow::Result
     if !until_open(&load, 0, &mut filler).await {
         let open = load.check().open();
         load.check().found(Breach::Lost, format!("A11: {open} cannot be consumed without a byte"));
+        report.line("it said", server.said());
+        for path in ["/api/v1/node", "/api/v1/queue/main/explain"] {
+            report.line(path, format!("{:?}", client.get(path).await));
+        }
+        let ask = client.receive("main", &Receive::now(1)).await;
+        report.line("a receive", format!("{ask:?}"));
     }
     report.line("taken from what came free", filler.count());
     load.settle(&server, Duration::from_secs(40)).await?;
