@@ -1,10 +1,11 @@
-//! The command `brokerlab`: 0 where all held, 1 where something did not, 2 for wrong use or trouble with this machine.
+//! The command `brokerlab`: 0 where all held, 1 where something did not or it could not be run to its end, 2 for wrong use.
 #![allow(clippy::disallowed_methods, reason = "not the engine: a tool")]
 
 use brokerlab::report::{Report, Verdict};
 use brokerlab::scenario;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Proves the broker from outside: runs `plimsoll serve`, breaks what is round it, and checks what was promised. It runs the
 /// `plimsoll` beside itself, or the one that PLIMSOLL_BIN names.
@@ -55,6 +56,16 @@ impl Scenario {
     }
 }
 
+/// Runs it to its end, or until it is told to stop: what it mounted and started must not stay behind.
+async fn until_told(run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    tokio::select! {
+        ran = run => ran,
+        _ = term.recv() => anyhow::bail!("stopped by SIGTERM"),
+        _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -66,12 +77,11 @@ fn main() -> ExitCode {
         }
     };
     let mut report = Report::new(cli.scenario.name()).loud(true);
-    let ran = runtime.block_on(cli.scenario.run(&mut report));
-    print!("{report}");
+    let ran = runtime.block_on(until_told(cli.scenario.run(&mut report)));
     if let Err(error) = ran {
-        eprintln!("brokerlab: {error:#}");
-        return ExitCode::from(if report.verdict() == Verdict::Broken { 1 } else { 2 });
+        report.broken(format!("not run to its end: {error:#}"));
     }
+    print!("{report}");
     match report.verdict() {
         Verdict::Broken => ExitCode::from(1),
         Verdict::Held | Verdict::Skipped(_) => ExitCode::SUCCESS,

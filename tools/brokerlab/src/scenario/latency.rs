@@ -81,7 +81,10 @@ pub async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
                 }
                 server.until_level(&[level], Duration::from_secs(60)).await?;
                 if level == "ok" {
-                    preload(&mut client, "acks", 6_000, 64).await?;
+                    // More than can be acknowledged one by one until this is done for the next round.
+                    client.command("acks", "purge").await.done()?;
+                    let enough = usize::try_from(args.length * 3 * 5)?;
+                    preload(&mut client, "acks", enough, 64).await?;
                     idle.merge(&measure(args, &server, wire, level, false, report).await?);
                 }
                 acks.merge(&measure(args, &server, wire, level, true, report).await?);
