@@ -10,7 +10,8 @@
 mod common;
 
 use common::{declare, name, options, publish, start};
-use plimsoll_broker::api::{Fault, QueueSettings};
+use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, Offset, WriteClass};
+use plimsoll_broker::api::{Fault, QueueSettings, Verb};
 use plimsoll_broker::broker::{Broker, BrokerOptions};
 use std::fs;
 use std::path::Path;
@@ -136,4 +137,38 @@ async fn q1_a_queue_whose_log_is_missing_takes_nothing_and_says_so() {
     fs::create_dir_all(dir.path().join("data/logs/broker/queue/0000000000000001/4")).unwrap();
     let said = refused(options(dir.path())).await;
     assert!(said.contains("events"), "{said}");
+}
+
+/// An event log without its first segments was taken for the whole: leases and finished messages of the part that was gone
+/// counted for neither.
+#[tokio::test(flavor = "multi_thread")]
+async fn q1_a_shard_whose_first_events_are_missing_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path()).await;
+    let jobs = name("jobs");
+    declare(&broker, &jobs).await;
+    publish(&broker, &jobs, "message").await;
+    let got = common::receive(&broker, &jobs, 1, Duration::from_secs(5)).await;
+    let longer = Verb::Extend(Duration::from_secs(600));
+    broker.settle(&jobs, longer, vec![got[0].receipt.clone()]).await.unwrap();
+    broker.stop().await;
+    drop(broker);
+    // The same extension again and again, until its files are many; then all but the last are gone.
+    let node = Node::builder(dir.path().join("data")).open().unwrap();
+    let is_events = |name: &LogName| name.as_str().starts_with("broker/events/");
+    let logs = node.logs().unwrap().into_iter().filter(is_events);
+    let logs = logs.map(|name| node.open_log(&name, LogOptions::default()).unwrap());
+    let events = logs.max_by_key(Log::tail).unwrap();
+    let last = Offset(events.tail().0 - 1);
+    let record = events.read_from(last).unwrap().next().unwrap().unwrap();
+    while events.segments().len() < 2 {
+        let again = vec![NewRecord::new(&record.payload); 100];
+        events.publish(WriteClass::Coordination, &again).unwrap();
+    }
+    events.truncate_before(Offset(events.tail().0 - 1)).unwrap();
+    assert!(events.head() > last);
+    drop(events);
+    node.close().unwrap();
+    let said = refused(options(dir.path())).await;
+    assert!(said.contains("snapshot"), "{said}");
 }

@@ -4,9 +4,9 @@ use super::Inner;
 use crate::api::{Declared, Deleted, Fault, QueueSettings};
 use crate::catalogue::{Catalogue, Record};
 use crate::name::QueueName;
-use crate::owner::{Command, Handle};
-use plimsoll::error::Outcome;
-use plimsoll::{Log, NewRecord, Offset, WriteClass};
+use crate::owner::{Change, Command, Handle, stopping};
+use plimsoll::error::{Outcome, Stopped};
+use plimsoll::{Log, LogOptions, NewRecord, Node, Offset, WriteClass};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -18,6 +18,9 @@ const COMPACTION_PART: usize = 1_000;
 pub(super) struct Keeper {
     pub(super) catalogue: Catalogue,
     pub(super) log: Log,
+    pub(super) node: Node,
+    /// The end of the log with all that the catalogue knows.
+    pub(super) end: Offset,
     /// Records since the last compaction.
     pub(super) since: u64,
 }
@@ -35,15 +38,21 @@ impl Keeper {
         Ok(())
     }
 
-    async fn append(&self, records: Vec<Vec<u8>>) -> Result<Offset, Fault> {
-        let log = self.log.clone();
+    async fn append(&mut self, records: Vec<Vec<u8>>) -> Result<Offset, Fault> {
+        if let Some(Stopped::Failed(_)) = self.log.stopped() {
+            self.reopen().await?;
+        }
+        let (log, count) = (self.log.clone(), records.len() as u64);
         let written = tokio::task::spawn_blocking(move || {
             let records: Vec<_> = records.iter().map(|record| NewRecord::new(record)).collect();
             log.publish(WriteClass::Coordination, &records)
         });
         let written = written.await.map_err(|error| Fault::Unknown(error.to_string().into()))?;
         match written {
-            Ok(done) => Ok(done.first),
+            Ok(done) => {
+                self.end = done.first.plus(count);
+                Ok(done.first)
+            }
             Err(error) => Err(match error.outcome() {
                 Outcome::NotWritten => {
                     Fault::Unavailable(format!("the catalogue takes nothing: {error}").into())
@@ -51,6 +60,25 @@ impl Keeper {
                 Outcome::Unknown => Fault::Unknown(error.to_string().into()),
             }),
         }
+    }
+
+    /// Opens the log again that has failed, so that a disk that failed for a while needs no restart.
+    async fn reopen(&mut self) -> Result<(), Fault> {
+        let (node, name) = (self.node.clone(), self.log.name().clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut options = LogOptions::default();
+            options.small = true;
+            node.open_log(&name, options)
+        });
+        let opened = opened.await.map_err(|error| Fault::Unavailable(error.to_string().into()))?;
+        let log = opened.map_err(|error| Fault::Unavailable(error.to_string().into()))?;
+        if log.tail() != self.end {
+            // A record whose outcome was not known is there: only a start reads it.
+            let why = "the catalogue holds a change that was not confirmed: restart the broker";
+            return Err(Fault::Unavailable(why.into()));
+        }
+        self.log = log;
+        Ok(())
     }
 
     /// Writes what stands for all before it, and frees that. A failure costs nothing but space.
@@ -94,10 +122,12 @@ impl Inner {
         let meta = keeper.catalogue.get(&name).cloned();
         let meta = meta.ok_or_else(|| Fault::NoQueue(name.clone()))?;
         let owner = self.owner_of(&meta)?.clone();
-        // The owner knows it before anybody can ask for it.
-        ask(&owner, |answer| Command::Declare(meta.clone(), answer)).await?;
+        // The owner is told before anybody can ask for it, and in the order of the catalogue. Its answer is not waited for with
+        // the catalogue in hand: a shard whose disk fails would keep all others from being declared.
+        let told = tell(&owner, |answer| Change::Declare(meta.clone(), answer));
         self.registry.put(&meta, &owner);
-        Ok(declared)
+        drop(keeper);
+        answered(told?).await.map(|()| declared)
     }
 
     pub(super) async fn delete(
@@ -110,10 +140,24 @@ impl Inner {
         let (meta, record) = keeper.catalogue.plan_delete(&name, if_match, self.time.wall_ms())?;
         keeper.write(&record).await?;
         self.registry.remove(&name);
-        let owner = self.owner_of(&meta)?.clone();
+        let told = tell(self.owner_of(&meta)?, |answer| Change::Delete(meta.id, answer));
         drop(keeper);
-        ask(&owner, |answer| Command::Delete(meta.id, answer)).await
+        answered(told?).await
     }
+}
+
+/// Tells an owner of a change, and gives where it answers. Waits for nothing.
+fn tell<T>(
+    owner: &Handle,
+    change: impl FnOnce(crate::owner::Answer<T>) -> Change,
+) -> Result<oneshot::Receiver<Result<T, Fault>>, Fault> {
+    let (answer, told) = oneshot::channel();
+    owner.declared.send(change(answer)).map_err(|_| stopping())?;
+    Ok(told)
+}
+
+async fn answered<T>(told: oneshot::Receiver<Result<T, Fault>>) -> Result<T, Fault> {
+    told.await.unwrap_or_else(|_| Err(Fault::Unknown("the queue's owner gave no answer".into())))
 }
 
 /// Asks an owner. What it does not answer may have been done.
@@ -123,6 +167,6 @@ pub(super) async fn ask<T>(
 ) -> Result<T, Fault> {
     let (answer, told) = oneshot::channel();
     let sent = owner.commands.send(command(answer)).await;
-    sent.map_err(|_| Fault::Unavailable("the broker is stopping".into()))?;
-    told.await.unwrap_or_else(|_| Err(Fault::Unknown("the queue's owner gave no answer".into())))
+    sent.map_err(|_| stopping())?;
+    answered(told).await
 }

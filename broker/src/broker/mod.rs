@@ -16,7 +16,7 @@ use crate::api::{
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
 use crate::name::QueueName;
-use crate::owner::{Command, Handle};
+use crate::owner::{Command, Handle, STOP_MAX, stopping};
 use plimsoll::clock::Clock;
 use plimsoll::fs::FileSystem;
 use plimsoll::{Node, NodeOptions};
@@ -133,7 +133,7 @@ struct Inner {
 impl Inner {
     fn check_running(&self) -> Result<(), Fault> {
         match self.stopping.load(Ordering::Acquire) {
-            true => Err(Fault::Unavailable("the broker is stopping".into())),
+            true => Err(stopping()),
             false => Ok(()),
         }
     }
@@ -168,15 +168,16 @@ impl Broker {
     pub async fn stop(&self) {
         let inner = &self.inner;
         inner.stopping.store(true, Ordering::Release);
-        // A declaration that is under way ends first.
-        let keeper = inner.keeper.lock().await;
+        // A declaration that is under way ends first, if its disk lets it.
+        let keeper = tokio::time::timeout(STOP_MAX, inner.keeper.lock()).await;
         let mut ending = Vec::new();
         for owner in &inner.owners {
             let (answer, ended) = tokio::sync::oneshot::channel();
-            if owner.commands.send(Command::Stop(answer)).await.is_ok() {
+            if owner.stop.send(answer).is_ok() {
                 ending.push(ended);
             }
         }
+        // Each ends in time by itself.
         for ended in ending {
             let _ = ended.await;
         }
@@ -189,11 +190,13 @@ impl Broker {
                 tokio::task::spawn_blocking(move || node.close())
             })
             .collect();
+        let until = tokio::time::Instant::now() + STOP_MAX;
         for node in closing {
-            match node.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "a log was not closed clean"),
-                Err(error) => tracing::error!(%error, "the storage was not closed"),
+            match tokio::time::timeout_at(until, node).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(error))) => tracing::error!(%error, "a log was not closed clean"),
+                Ok(Err(error)) => tracing::error!(%error, "the storage was not closed"),
+                Err(_) => tracing::error!("the disk hangs: the storage was not closed"),
             }
         }
     }
@@ -247,10 +250,7 @@ impl Broker {
         self.inner.check_running()?;
         let listed = self.inner.registry.find(name)?;
         let asked = declare::ask(&listed.owner, |answer| command(listed.id, answer));
-        let answer = tokio::time::timeout(time, asked).await.unwrap_or_else(|_| {
-            let said = format!("the disk has not confirmed it within {} s", time.as_secs());
-            Err(Fault::Unknown(said.into()))
-        });
+        let answer = in_time(time, asked).await;
         answer.map_err(|fault| self.or_deleted(name, listed.id, fault))
     }
 
@@ -274,7 +274,7 @@ impl Broker {
         if_match: Option<u64>,
     ) -> Result<Declared, Fault> {
         let work = Arc::clone(&self.inner).declare(name.clone(), settings, if_match);
-        detached(work).await
+        in_time(self.inner.answer_max, detached(work)).await
     }
 
     /// Deletes a queue with all that it holds: gone for good when this returns. Goes on when the caller leaves.
@@ -282,7 +282,8 @@ impl Broker {
     /// # Errors
     /// No such queue, another revision, or of storage.
     pub async fn delete(&self, name: &QueueName, if_match: Option<u64>) -> Result<Deleted, Fault> {
-        detached(Arc::clone(&self.inner).delete(name.clone(), if_match)).await
+        let work = Arc::clone(&self.inner).delete(name.clone(), if_match);
+        in_time(self.inner.answer_max, detached(work)).await
     }
 
     /// At most `max` queues by name after `after`. Reads memory only and never waits.
@@ -411,6 +412,17 @@ impl Broker {
     pub async fn consumers(&self, name: &QueueName) -> Result<Vec<Consumer>, Fault> {
         self.ask(name, Command::Consumers).await
     }
+}
+
+/// What is not answered in time may be done all the same.
+async fn in_time<T>(
+    time: Duration,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
+        let said = format!("the disk has not confirmed it within {} s", time.as_secs());
+        Err(Fault::Unknown(said.into()))
+    })
 }
 
 /// Runs to its end even if nobody waits for it any more.

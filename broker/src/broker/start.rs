@@ -105,7 +105,8 @@ type Marked = (Node, Log, Option<Directory>);
 
 /// A broker that was there before.
 fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), StartError> {
-    let log = open(&marked[holder].0, logs::CATALOGUE)?;
+    let node = marked[holder].0.clone();
+    let log = open(&node, logs::CATALOGUE)?;
     let mut loader = Loader::default();
     let mut reader = log.read_from(log.head()).map_err(data)?;
     while let Some(record) = reader.next().map_err(data)? {
@@ -137,7 +138,8 @@ fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), 
             "this broker was made with {all} data directories, and {more} more are named"
         )));
     }
-    Ok((nodes, Keeper { catalogue, log, since }))
+    let end = log.tail();
+    Ok((nodes, Keeper { catalogue, log, node, end, since }))
 }
 
 /// A new broker, or one whose first start did not end.
@@ -196,7 +198,8 @@ fn first_start(marked: Vec<Marked>) -> Result<(Vec<Node>, Keeper), StartError> {
     let log = open(first, logs::CATALOGUE)?;
     let line = Record::Format(format).encode();
     log.publish(WriteClass::Coordination, &[NewRecord::new(&line)]).map_err(data)?;
-    Ok((nodes, Keeper { catalogue, log, since: 0 }))
+    let (node, end) = (first.clone(), log.tail());
+    Ok((nodes, Keeper { catalogue, log, node, end, since: 0 }))
 }
 
 /// The logs of queues that are on a node; those of queues that are not in the catalogue are deleted.

@@ -16,10 +16,6 @@ pub(crate) type Answer<T> = oneshot::Sender<Result<T, Fault>>;
 /// another one.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// There is a new queue, or it has other settings.
-    Declare(QueueMeta, Answer<()>),
-    /// A queue was deleted; forget it, and give its logs up.
-    Delete(QueueId, Answer<Deleted>),
     Publish(QueueId, Vec<NewMessage>, Answer<Vec<PublishAnswer>>),
     Receive(QueueId, Receive, Answer<Received>),
     Settle(QueueId, Verb, Vec<String>, Answer<Vec<Settled>>),
@@ -29,8 +25,35 @@ pub(crate) enum Command {
     Show(QueueId, Answer<QueueView>),
     Explain(QueueId, Answer<Explained>),
     Consumers(QueueId, Answer<Vec<Consumer>>),
-    /// Finish what is under way and end.
-    Stop(oneshot::Sender<()>),
+}
+
+impl Command {
+    /// Answers that it was not done.
+    pub(crate) fn refuse(self, fault: &Fault) {
+        fn no<T>(answer: Answer<T>, fault: &Fault) {
+            let _ = answer.send(Err(fault.clone()));
+        }
+        match self {
+            Self::Publish(_, _, answer) => no(answer, fault),
+            Self::Receive(_, _, answer) => no(answer, fault),
+            Self::Settle(_, _, _, answer) => no(answer, fault),
+            Self::Peek(_, _, answer) => no(answer, fault),
+            Self::Purge(_, _, answer) => no(answer, fault),
+            Self::Pause(_, _, answer) => no(answer, fault),
+            Self::Show(_, answer) => no(answer, fault),
+            Self::Explain(_, answer) => no(answer, fault),
+            Self::Consumers(_, answer) => no(answer, fault),
+        }
+    }
+}
+
+/// What the catalogue tells a shard's owner, durable already.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// There is a new queue, or it has other settings.
+    Declare(QueueMeta, Answer<()>),
+    /// A queue was deleted; forget it, and give its logs up.
+    Delete(QueueId, Answer<Deleted>),
 }
 
 /// What became of deliveries on their way to their receiver. Never refused and never waits: a receiver that is gone must

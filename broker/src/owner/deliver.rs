@@ -2,8 +2,8 @@
 
 use super::command::{Answer, Handed};
 use super::journal::not_written;
-use super::queue::{AHEAD_BYTES, AHEAD_MESSAGES, Loaded, Waiter};
-use super::{Done, Owner};
+use super::queue::{AHEAD_BYTES, AHEAD_MESSAGES, Loaded, Runtime, Waiter};
+use super::{Done, Mode, Owner};
 use crate::api::{Band, Delivered, Fault, QueueId, RECEIVE_BYTES_MAX, Receive, Seq, Why};
 use crate::broker::{HandOff, Received};
 use crate::event::{DeadReason, DeliveredItem, DeliveryId, End, Event, Place};
@@ -80,6 +80,10 @@ impl Owner {
     /// Gives receivers what there is for them, first come, first served. One that must not have more does not hold up those
     /// behind it.
     pub(super) fn dispatch(&mut self, queue: QueueId) {
+        // No event gets anywhere while the shard is loaded again: those who wait go on waiting.
+        if self.mode != Mode::Running {
+            return;
+        }
         let mut at = 0;
         loop {
             let Some(runtime) = self.queues.get_mut(&queue) else { return };
@@ -206,10 +210,11 @@ impl Owner {
             return Plan::Deliver(chosen);
         }
         let runtime = self.queues.get(&queue);
-        let reading = runtime.is_some_and(|runtime| {
-            runtime.again_loading || runtime.lanes.values().any(|lane| lane.ahead.loading)
-        });
-        if reading { Plan::Reading } else { Plan::Nothing(Why::Empty) }
+        if runtime.is_some_and(Runtime::is_reading) {
+            Plan::Reading
+        } else {
+            Plan::Nothing(Why::Empty)
+        }
     }
 
     /// Leases messages to a receiver; it gets them when that is durable.
@@ -295,7 +300,9 @@ impl Owner {
             let items = items.clone();
             self.event(Event::Extended { queue, at, lease_ms, items }, None);
         }
-        self.leased_until(queue, &items, until_ms);
+        if let Some(mut state) = self.state.queue_mut(queue) {
+            items.iter().for_each(|id| state.handed_over(id, until_ms));
+        }
         self.watched.insert(queue);
     }
 
@@ -305,8 +312,9 @@ impl Owner {
         if runtime.waiters.iter().all(|waiter| waiter.until > now && !waiter.answer.is_closed()) {
             return;
         }
-        let reading =
-            runtime.again_loading || runtime.lanes.values().any(|lane| lane.ahead.loading);
+        // Not where it is known to fail.
+        let reading = runtime.is_reading() && runtime.unreadable.is_none();
+        let lacks_a_log = runtime.lacks_a_log();
         let waiters = std::mem::take(
             self.queues.get_mut(&queue).map_or(&mut Default::default(), |r| &mut r.waiters),
         );
@@ -322,10 +330,17 @@ impl Owner {
                 continue;
             }
             let unreadable = self.queues.get(&queue).and_then(|runtime| runtime.unreadable.clone());
-            let why = self.allowed(queue, &waiter.ask).err().unwrap_or(Why::Empty);
+            let allowed = self.allowed(queue, &waiter.ask);
+            let why = allowed.err().unwrap_or(Why::Empty);
+            // Nothing is ready: then it is not for one that cannot be read. Of a log that is not open nobody knows.
+            let unreadable =
+                unreadable.filter(|_| why != Why::Empty || allowed.is_ok() || lacks_a_log);
             let answer = match (unreadable, self.journal.waits()) {
                 (Some((why, _)), _) => Err(Fault::Unavailable(why.into())),
                 (None, Some(error)) if why == Why::Storage => Err(not_written(error)),
+                (None, _) if allowed.is_ok() && reading => {
+                    Err(Fault::Unavailable("messages are still being read".into()))
+                }
                 _ => {
                     Ok(Received { messages: Vec::new(), why: Some(why), hand_off: HandOff::none() })
                 }
@@ -370,8 +385,16 @@ impl Owner {
         if runtime.again_loading {
             return;
         }
-        runtime.again_loading = true;
         let logs = runtime.open_logs();
+        // Those of a log that is not open yet are read when it is.
+        let places: Vec<_> = places
+            .into_iter()
+            .filter(|(_, place)| logs.iter().any(|(band, _)| *band == place.band))
+            .collect();
+        if places.is_empty() {
+            return;
+        }
+        runtime.again_loading = true;
         let fallback = Read::Again(places.clone());
         let work = self.block(move || read_places(queue, &logs, places));
         self.fly(async move { read_or_nothing(work.await, queue, fallback) });
@@ -381,10 +404,14 @@ impl Owner {
         let ReadDone { queue, what, found, lost, error } = read;
         let now = self.time.elapsed();
         let Some(runtime) = self.queues.get_mut(&queue) else { return };
-        runtime.unreadable = error.map(|error| {
+        let failed = error.map(|error| {
             tracing::error!(queue = %runtime.meta.name, %error, "delivery stands");
             (format!("a message cannot be read: {error}"), now + super::READ_AGAIN)
         });
+        // A log that is closed or missing has said so for itself.
+        if failed.is_some() || !runtime.lacks_a_log() {
+            runtime.unreadable = failed;
+        }
         let mut skipped = None;
         match what {
             Read::Ahead { band, from, next } => {

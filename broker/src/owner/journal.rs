@@ -21,6 +21,8 @@ const PENDING_MAX: usize = 4 << 20;
 
 /// What follows when an entry is durable, with its offset, or is not.
 pub(super) type Then = Box<dyn FnOnce(Result<Offset, Fault>) + Send>;
+/// The same of all that was queued before.
+pub(super) type Settled = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
 /// An entry on its way.
 pub(super) struct Pending {
@@ -58,7 +60,6 @@ pub(super) enum After {
     Lost(String),
 }
 
-#[derive(Debug)]
 pub(super) struct Journal {
     log: Log,
     pending: VecDeque<Pending>,
@@ -72,6 +73,14 @@ pub(super) struct Journal {
     written_bytes: u64,
     /// Why events wait, since they do.
     waits: Option<Arc<str>>,
+    /// Answers that wait until so many entries are durable.
+    answers: VecDeque<(u64, Settled)>,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("log", &self.log.name()).finish_non_exhaustive()
+    }
 }
 
 pub(super) fn not_written(why: &dyn fmt::Display) -> Fault {
@@ -90,6 +99,7 @@ impl Journal {
             durable: 0,
             written_bytes: 0,
             waits: None,
+            answers: VecDeque::new(),
         }
     }
 
@@ -105,6 +115,14 @@ impl Journal {
         self.written_bytes += bytes.len() as u64;
         self.pushed += 1;
         self.pending.push_back(Pending { bytes, then, index: self.pushed });
+    }
+
+    /// Tells `then` when all that was queued so far is durable; at once if it is.
+    pub(super) fn when_durable(&mut self, then: Settled) {
+        if self.is_idle() {
+            return then(Ok(()));
+        }
+        self.answers.push_back((self.pushed, then));
     }
 
     /// How many entries were queued so far.
@@ -205,6 +223,10 @@ impl Journal {
                         then(Ok(done.first.plus(at as u64)));
                     }
                 }
+                while self.answers.front().is_some_and(|(at, _)| *at <= self.durable) {
+                    let answer = self.answers.pop_front();
+                    answer.into_iter().for_each(|(_, then)| then(Ok(())));
+                }
                 After::Nothing
             }
             JournalDone::Settled(Err(error), batch) => {
@@ -223,6 +245,9 @@ impl Journal {
     pub(super) fn drop_pending(&mut self, why: &str) {
         self.pending_bytes = 0;
         fail(self.pending.drain(..).collect(), &not_written(&why));
+        for (_, then) in self.answers.drain(..) {
+            then(Err(Fault::Unknown(why.into())));
+        }
     }
 
     fn next_batch(&mut self) -> Vec<Pending> {

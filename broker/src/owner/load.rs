@@ -6,8 +6,8 @@ use super::{Mode, Owner, journal::Journal};
 use crate::api::{Band, QueueId, Seq};
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
-use crate::event::{Entry, Place};
-use crate::marks::{self, Mark, Marks};
+use crate::event::{Entry, Place, Stamp};
+use crate::marks::{self, Digests, Mark, Marks};
 use crate::message;
 use crate::state::{self, Frame, Replay};
 use plimsoll::error::{OpenError, PublishError, ReadError, Stopped};
@@ -58,6 +58,13 @@ pub(crate) enum LoadError {
     Stopped { log: LogName, why: Stopped },
     #[error("{0}")]
     Said(String),
+}
+
+impl LoadError {
+    /// There was no room to open a log, as for a new one.
+    pub(super) fn is_no_space(&self) -> bool {
+        matches!(self, Self::Open(OpenError::Disk(disk)) if disk.is_no_space())
+    }
 }
 
 /// A shard as it was found.
@@ -138,25 +145,20 @@ pub(crate) fn load(
                 Ok(log) => log,
                 Err(error) => {
                     tracing::error!(queue = %runtime.meta.name, %error, "a queue's log cannot be opened");
-                    runtime.unreadable = Some((error.to_string(), Duration::MAX));
+                    runtime.unreadable = Some((error.to_string(), Duration::ZERO));
+                    let total =
+                        state.queue(id).map_or(0, |queue| super::publish::total(queue, band));
+                    let mut lane = Lane::new(BandLog::Opening, total);
+                    lane.exists = true;
+                    runtime.lanes.insert(band, lane);
                     continue;
                 }
             };
-            let last = last_head(&log);
-            let total = last.map_or(0, |head| head.total);
-            next = next.max(last.map_or(Seq(1), |head| Seq(head.seq.0 + 1)));
-            if let Some(mut queue) = state.queue_mut(id) {
-                queue.confirmed(band, log.durable(), total, next);
-            }
-            if let Some(mut queue) = state.queue_mut(id)
-                && queue.floor(band) < log.head()
-            {
-                let (from, to) = (queue.floor(band), log.head());
-                tracing::error!(log = %log.name(), %from, %to, "messages that were not finished are missing");
-                queue.skip(band, to);
-            }
-            restore_published(&mut marks, id, band, &log, time);
-            let total = state.queue(id).map_or(total, |queue| super::publish::total(queue, band));
+            next = next.max(confirm(&mut state, id, band, &log, last_head(&log)));
+            published(&log, band, marks.digests(), since(&log, time), |found| {
+                found.restore(&mut marks, id, &time.stamp());
+            });
+            let total = state.queue(id).map_or(0, |queue| super::publish::total(queue, band));
             runtime.lanes.insert(band, Lane::new(BandLog::Open(log), total));
         }
         next_seq.insert(id, next);
@@ -192,11 +194,19 @@ fn replay(events: &Log, metas: &[QueueMeta], frame: &Frame) -> Result<state::Sha
             why: error.to_string(),
         })?;
     }
+    if events.head() > Offset(0) && !replay.restored() {
+        // Without it leases and finished messages of the part that is gone would be taken for neither.
+        return Err(LoadError::Said(format!(
+            "{} begins at {} without a whole snapshot: bring back the segments before it",
+            events.name(),
+            events.head()
+        )));
+    }
     Ok(replay.finish())
 }
 
 /// The head of a log's last message; none if its last segment holds none, or it cannot be read.
-fn last_head(log: &Log) -> Option<message::MessageHead> {
+pub(super) fn last_head(log: &Log) -> Option<message::MessageHead> {
     let last = Offset(log.durable().0.checked_sub(1)?);
     let mut reader = log.read_from(last).ok()?;
     let head = reader.next_with(|found| message::decode_head(found.headers).ok()).ok()??;
@@ -224,13 +234,56 @@ fn restore_carried(marks: &mut Marks, log: &Log, time: &Time) -> Result<(), Load
     Ok(())
 }
 
-/// Finds the keys of messages that were published lately and are still in their log.
-fn restore_published(marks: &mut Marks, queue: QueueId, band: Band, log: &Log, time: &Time) {
-    let now = time.stamp();
-    let since = now.wall_ms.saturating_sub(MARKS_WINDOW_MS);
+/// Tells the state what a log holds, and gives the number that the queue's next message has at least.
+pub(super) fn confirm(
+    state: &mut state::Shard,
+    id: QueueId,
+    band: Band,
+    log: &Log,
+    last: Option<message::MessageHead>,
+) -> Seq {
+    let next = last.map_or(Seq(1), |head| Seq(head.seq.0 + 1));
+    let Some(mut queue) = state.queue_mut(id) else { return next };
+    queue.confirmed(band, log.durable(), last.map_or(0, |head| head.total), next);
+    let (from, to) = (queue.floor(band), log.head());
+    if from < to {
+        tracing::error!(log = %log.name(), %from, %to, "messages that were not finished are missing");
+        queue.skip(band, to);
+    }
+    next
+}
+
+/// A message with a key as it stands in a log.
+#[derive(Debug)]
+pub(super) struct Keyed {
+    key: String,
+    mark: Mark,
+    millis: u64,
+}
+
+impl Keyed {
+    pub(super) fn restore(self, marks: &mut Marks, queue: QueueId, now: &Stamp) {
+        marks.restore_message(queue, &self.key, self.mark, self.millis, now);
+    }
+}
+
+/// From where on a log holds keys that still count.
+pub(super) fn since(log: &Log, time: &Time) -> Offset {
+    let since = time.wall_ms().saturating_sub(MARKS_WINDOW_MS);
+    // Not to be told where, it reads more.
+    let from = log.offset_for_time(since).unwrap_or(Offset(0)).max(log.head());
+    from.max(Offset(log.durable().0.saturating_sub(MARKS_READ)))
+}
+
+/// Finds the keys of messages in a log. Blocks.
+pub(super) fn published(
+    log: &Log,
+    band: Band,
+    digests: Digests,
+    from: Offset,
+    mut each: impl FnMut(Keyed),
+) {
     let result = (|| -> Result<(), ReadError> {
-        let from = log.offset_for_time(since)?.max(log.head());
-        let from = from.max(Offset(log.durable().0.saturating_sub(MARKS_READ)));
         let mut reader = log.read_from(from)?;
         loop {
             let read = reader.next_with(|found| {
@@ -241,8 +294,8 @@ fn restore_published(marks: &mut Marks, queue: QueueId, band: Band, log: &Log, t
                     return;
                 };
                 let place = Place { band, offset: found.offset };
-                let mark = Mark::of(marks.digests(), &message, place);
-                marks.restore_message(queue, key, mark, millis, &now);
+                let mark = Mark::of(digests, &message, place);
+                each(Keyed { key: key.to_owned(), mark, millis });
             })?;
             if read.is_none() {
                 return Ok(());
@@ -320,6 +373,7 @@ impl Owner {
             self.touched(id);
             self.advance_waiting(id);
         }
+        self.open_closed();
         let parked = std::mem::take(&mut self.waiting_keys).into_values().flatten();
         self.woken.extend(parked);
         tracing::info!(shard = %self.layout, "the shard is loaded again");

@@ -1,66 +1,79 @@
 //! Opening a queue's logs: at its first publish, or again after one has failed.
 
+use super::load::{Keyed, LoadError, confirm, last_head, open_whole, published, since};
 use super::publish::{no_space, total};
 use super::queue::{BandLog, Lane};
-use super::{Done, Owner};
-use crate::api::{Band, Fault, QueueId, Seq};
-use crate::event::Place;
+use super::{Done, Mode, OPEN_AGAIN, Owner};
+use crate::api::{Band, Fault, QueueId};
 use crate::logs;
-use crate::marks::{Digests, Mark};
-use crate::message::{self, MessageHead};
-use plimsoll::error::{OpenError, Stopped};
-use plimsoll::{Log, LogName, LogOptions, Offset};
+use crate::message::MessageHead;
+use plimsoll::error::Stopped;
+use plimsoll::{Log, LogName};
 
-/// A message that is in a log beyond what its owner had confirmed: the outcome of its publish was not known, and it is there.
+/// A log that was opened, with what it holds beyond what its owner knew: the outcome of a publish was not known, and it is
+/// there. Without this it would be delivered, and its key be free.
 #[derive(Debug)]
-pub(super) struct Survivor {
-    head: MessageHead,
-    key: Option<String>,
-    mark: Mark,
-    millis: u64,
-}
-
-/// What an opened log holds from `end` on. Without this it would be delivered, and its key be free. Blocks.
-fn survivors(log: &Log, band: Band, end: Offset, digests: Digests) -> Vec<Survivor> {
-    let mut found = Vec::new();
-    let Ok(mut reader) = log.read_from(end) else { return found };
-    // At most what was not confirmed when the log failed: a window of the engine's.
-    while let Ok(Some(record)) = reader.next() {
-        let place = Place { band, offset: record.offset };
-        let millis = record.millis;
-        let decoded = message::decode(&record.headers, record.payload.into(), millis);
-        let Ok((head, stored)) = decoded else { continue };
-        let mark = Mark::of(digests, &stored, place);
-        found.push(Survivor { head, key: stored.content.key, mark, millis });
-    }
-    found
+pub(super) struct Found {
+    log: Log,
+    last: Option<MessageHead>,
+    keys: Vec<Keyed>,
 }
 
 impl Owner {
     /// Opens the log of a band, making it if there is none.
     pub(super) fn open(&mut self, queue: QueueId, band: Band) {
-        let node = self.shared.node.clone();
-        let end = self.state.queue(queue).and_then(|state| state.band(band).map(|band| band.end()));
-        let digests = self.marks.digests();
-        let work = self.block(move || {
-            let name = LogName::new(&logs::queue(queue, band)).map_err(|_| OpenError::Closed)?;
-            let log = node.open_log(&name, LogOptions::default())?;
-            let found = survivors(&log, band, end.unwrap_or(log.head()), digests);
-            Ok((log, found))
-        });
+        let opened = self.opening(queue, band);
+        self.fly(async move { Done::Opened(queue, band, opened.await) });
+    }
+
+    /// The same in a moment, as the disk refused.
+    fn open_later(&mut self, queue: QueueId, band: Band) {
+        let opened = self.opening(queue, band);
         self.fly(async move {
-            let result = work.await.unwrap_or(Err(OpenError::Closed));
-            Done::Opened(queue, band, result)
+            tokio::time::sleep(OPEN_AGAIN).await;
+            Done::Opened(queue, band, opened.await)
         });
     }
 
-    /// A log is open, or cannot be opened.
-    pub(super) fn opened(
-        &mut self,
+    /// Opens the logs that a load could not open.
+    pub(super) fn open_closed(&mut self) {
+        let closed: Vec<_> = self
+            .queues
+            .iter()
+            .flat_map(|(id, runtime)| {
+                runtime.lanes.iter().map(move |(band, lane)| (*id, *band, lane))
+            })
+            .filter(|(_, _, lane)| lane.is_closed())
+            .map(|(id, band, _)| (id, band))
+            .collect();
+        for (queue, band) in closed {
+            self.open_later(queue, band);
+        }
+    }
+
+    fn opening(
+        &self,
         queue: QueueId,
         band: Band,
-        result: Result<(Log, Vec<Survivor>), OpenError>,
-    ) {
+    ) -> impl Future<Output = Result<Found, LoadError>> + Send + use<> {
+        let (node, time) = (self.shared.node.clone(), self.time.clone());
+        let known =
+            self.state.queue(queue).and_then(|state| state.band(band).map(|band| band.end()));
+        let digests = self.marks.digests();
+        let work = self.block(move || {
+            let log = open_whole(&node, &logs::queue(queue, band), false)?;
+            let mut keys = Vec::new();
+            let from = since(&log, &time).max(known.unwrap_or_default());
+            published(&log, band, digests, from, |found| keys.push(found));
+            Ok(Found { last: last_head(&log), log, keys })
+        });
+        async move {
+            work.await.unwrap_or_else(|| Err(LoadError::Said("the log was not opened".to_owned())))
+        }
+    }
+
+    /// A log is open, or cannot be opened.
+    pub(super) fn opened(&mut self, queue: QueueId, band: Band, result: Result<Found, LoadError>) {
         if !self.queues.contains_key(&queue) {
             // It was deleted meanwhile.
             if result.is_ok() {
@@ -69,49 +82,61 @@ impl Owner {
             return;
         }
         match result {
-            Ok((log, found)) => {
+            Ok(Found { log, last, keys }) => {
                 let now = self.time.stamp();
-                let mut next = self.next_seq.get(&queue).copied().unwrap_or(Seq(1));
-                for Survivor { head, key, mark, millis } in found {
-                    next = next.max(Seq(head.seq.0 + 1));
-                    if let Some(key) = key {
-                        self.marks.restore_message(queue, &key, mark, millis, &now);
-                    }
-                    let end = mark.place.offset.plus(1);
-                    if let Some(mut state) = self.state.queue_mut(queue) {
-                        state.confirmed(band, end, head.total, next);
-                    }
+                for found in keys {
+                    found.restore(&mut self.marks, queue, &now);
                 }
-                self.next_seq.insert(queue, next);
+                let next = confirm(&mut self.state, queue, band, &log, last);
+                let known = self.next_seq.entry(queue).or_insert(next);
+                *known = next.max(*known);
                 let total = self.state.queue(queue).map_or(0, |state| total(state, band));
                 if let Some(runtime) = self.queues.get_mut(&queue) {
                     let lane = runtime.lanes.entry(band);
                     let lane = lane.or_insert_with(|| Lane::new(BandLog::Opening, total));
-                    lane.log = BandLog::Open(log);
+                    (lane.log, lane.exists) = (BandLog::Open(log), true);
                     if lane.flying == 0 {
                         lane.total = total;
+                    }
+                    if !runtime.lanes.values().any(Lane::is_closed) {
+                        runtime.unreadable = None;
                     }
                 }
                 self.touched(queue);
             }
-            Err(error) => {
-                let fault = match &error {
-                    OpenError::Disk(disk) if disk.is_no_space() => no_space(&error.to_string()),
-                    _ => Fault::Unavailable(error.to_string().into()),
-                };
-                if let Some(runtime) = self.queues.get_mut(&queue) {
-                    runtime.lanes.remove(&band);
-                    for job in std::mem::take(&mut runtime.jobs) {
-                        job.refuse(&fault);
-                    }
-                }
-            }
+            Err(error) => self.not_opened(queue, band, &error),
         }
         self.advance_waiting(queue);
         self.dispatch(queue);
     }
 
-    /// Opens a log again that failed. One that is damaged stays as it is until it is repaired: it can be read.
+    fn not_opened(&mut self, queue: QueueId, band: Band, error: &LoadError) {
+        let fault = if error.is_no_space() {
+            no_space(&error.to_string())
+        } else {
+            Fault::Unavailable(error.to_string().into())
+        };
+        let again = self.time.elapsed() + OPEN_AGAIN;
+        let Some(runtime) = self.queues.get_mut(&queue) else { return };
+        for job in std::mem::take(&mut runtime.jobs) {
+            job.refuse(&fault);
+        }
+        if !runtime.lanes.get(&band).is_some_and(|lane| lane.exists) {
+            // It was to be made, by the next publish again.
+            runtime.lanes.remove(&band);
+            return;
+        }
+        if runtime.unreadable.is_none() {
+            tracing::error!(queue = %runtime.meta.name, %error, "a queue's log cannot be opened");
+        }
+        runtime.unreadable = Some((error.to_string(), again));
+        // It has messages, and the queue would seem empty: it is tried until it opens. A load tries by itself.
+        if self.mode == Mode::Running && self.stopping.is_none() {
+            self.open_later(queue, band);
+        }
+    }
+
+    /// Opens a log again that failed. One that is damaged stays as it is, readable up to there, until the next start.
     pub(super) fn reopen(&mut self, queue: QueueId, band: Band, why: &Stopped) {
         if !matches!(why, Stopped::Failed(_)) {
             return;

@@ -2,9 +2,7 @@
 
 use super::Owner;
 use super::command::Answer;
-use crate::api::{
-    Consumer, Explained, Fault, QueueId, QueueSummary, QueueView, Receive, Seq, Waits, Why,
-};
+use crate::api::{Consumer, Explained, QueueId, QueueSummary, QueueView, Receive, Seq, Waits, Why};
 use plimsoll::WriteClass;
 use plimsoll::permit::Decision;
 use std::time::Duration;
@@ -152,7 +150,7 @@ impl Owner {
 
     /// Receivers of a broker that stops are told so, and publishes that wait for a log too.
     pub(super) fn turn_away(&mut self) {
-        let fault = Fault::Unavailable("the broker is stopping".into());
+        let fault = super::stopping();
         let jobs = std::mem::take(&mut self.waiting_keys).into_values().flatten();
         for job in jobs.chain(std::mem::take(&mut self.woken)) {
             job.refuse(&fault);

@@ -15,7 +15,7 @@ mod queue;
 mod settle;
 mod upkeep;
 
-pub(crate) use command::{Answer, Command, Handed};
+pub(crate) use command::{Answer, Change, Command, Handed};
 pub(crate) use load::{Layout, LoadError, Loaded, load, open_whole};
 
 use crate::api::{Fault, QueueId, Seq};
@@ -28,7 +28,6 @@ use crate::state::{self, Frame};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use journal::{After, Journal, JournalDone, Then};
-use plimsoll::error::OpenError;
 use plimsoll::{Log, Node};
 use publish::{Job, PublishDone};
 use queue::Runtime;
@@ -48,9 +47,11 @@ const IDLE_TICK: Duration = Duration::from_secs(2);
 const AHEAD_KEPT: Duration = Duration::from_secs(2);
 /// How long an owner that is to stop waits for its disk: one that hangs, or has no space for an event, must not keep the
 /// process.
-const STOP_MAX: Duration = Duration::from_secs(10);
+pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
 /// How long a read that failed is not tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
+/// The same of a log that could not be opened, which reads more.
+const OPEN_AGAIN: Duration = Duration::from_secs(2);
 /// How many commands are taken before what they staged is driven.
 const COMMANDS_A_TURN: usize = 128;
 /// Between two tries of what cannot be done now.
@@ -94,9 +95,9 @@ enum Done {
     Journal(JournalDone),
     Publish(Box<PublishDone>),
     Delayed(Box<Job>),
-    Opened(QueueId, crate::api::Band, Result<(Log, Vec<logs::Survivor>), OpenError>),
+    Opened(QueueId, crate::api::Band, Result<logs::Found, LoadError>),
     Read(Box<deliver::ReadDone>),
-    Truncated(QueueId, crate::api::Band),
+    Truncated(QueueId, crate::api::Band, bool),
     MarksCarried(Box<upkeep::Carried>),
     MarksFreed,
     Loaded(Box<Result<Loaded, LoadError>>),
@@ -118,6 +119,9 @@ pub(crate) struct Owner {
     shared: Arc<Shared>,
     layout: Layout,
     commands: mpsc::Receiver<Command>,
+    /// Queues declared and deleted. Whoever tells of one holds the catalogue, and must not wait for this shard's disk.
+    declared: mpsc::UnboundedReceiver<Change>,
+    stop: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
     handed: mpsc::UnboundedReceiver<Handed>,
     hand: mpsc::UnboundedSender<Handed>,
     time: Time,
@@ -156,6 +160,9 @@ pub(crate) struct Owner {
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) declared: mpsc::UnboundedSender<Change>,
+    /// Heard also while the owner waits for its disk and takes no commands.
+    pub(crate) stop: mpsc::UnboundedSender<oneshot::Sender<()>>,
     pub(crate) tally: Arc<std::sync::Mutex<Tally>>,
 }
 
@@ -168,6 +175,8 @@ impl Owner {
         list: impl FnOnce(&Handle),
     ) -> Handle {
         let (send, commands) = mpsc::channel(1_024);
+        let (declare, declared) = mpsc::unbounded_channel();
+        let (end, stop) = mpsc::unbounded_channel();
         let (hand, handed) = mpsc::unbounded_channel();
         let tally = Arc::new(std::sync::Mutex::new(Tally::default()));
         let time = shared.time.clone();
@@ -177,6 +186,8 @@ impl Owner {
             shared,
             layout,
             commands,
+            declared,
+            stop,
             handed,
             hand,
             state,
@@ -203,8 +214,9 @@ impl Owner {
             reload_pause: Duration::ZERO,
             retry_at: None,
         };
-        let handle = Handle { commands: send, tally };
+        let handle = Handle { commands: send, declared: declare, stop: end, tally };
         list(&handle);
+        owner.open_closed();
         owner.tell();
         tokio::spawn(owner.run());
         handle
@@ -212,15 +224,18 @@ impl Owner {
 
     async fn run(mut self) {
         loop {
-            let takes =
-                self.mode == Mode::Running && !self.journal.is_full() && self.stopping.is_none();
+            let runs = self.mode == Mode::Running;
+            let takes = runs && !self.journal.is_full() && self.stopping.is_none();
             let wait = self.next_tick.saturating_sub(self.time.elapsed());
             tokio::select! {
                 biased;
-                Some(handed) = self.handed.recv() => {
+                Some(answer) = self.stop.recv() => self.begin_stop(answer),
+                // What it says while the shard is loaded again is for the state that is loaded.
+                Some(handed) = self.handed.recv(), if runs => {
                     self.hand_over(handed);
                     self.take_handed();
                 }
+                Some(change) = self.declared.recv(), if runs => self.change(change),
                 Some(done) = self.work.next(), if !self.work.is_empty() => self.done(done),
                 command = self.commands.recv(), if takes => match command {
                     Some(command) => {
@@ -272,10 +287,32 @@ impl Owner {
         }
     }
 
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Declare(meta, answer) => self.declare(meta, answer),
+            Change::Delete(queue, answer) => self.delete(queue, answer),
+        }
+    }
+
+    /// What was asked before is still done, if the disk lets it.
+    fn begin_stop(&mut self, answer: oneshot::Sender<()>) {
+        self.stopping = Some(answer);
+        self.stop_at = self.time.elapsed() + STOP_MAX;
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            match self.mode {
+                Mode::Running => self.command(command),
+                Mode::Draining | Mode::Loading => command.refuse(&stopping()),
+            }
+        }
+    }
+
     fn command(&mut self, command: Command) {
+        // A queue is told of before anything is asked of it, but by another way.
+        while let Ok(change) = self.declared.try_recv() {
+            self.change(change);
+        }
         match command {
-            Command::Declare(meta, answer) => self.declare(meta, answer),
-            Command::Delete(queue, answer) => self.delete(queue, answer),
             Command::Publish(queue, messages, answer) => {
                 self.publish(Job::new(queue, messages, answer))
             }
@@ -289,10 +326,6 @@ impl Owner {
             Command::Show(queue, answer) => self.show(queue, answer),
             Command::Explain(queue, answer) => self.explain(queue, answer),
             Command::Consumers(queue, answer) => self.consumers(queue, answer),
-            Command::Stop(answer) => {
-                self.stopping = Some(answer);
-                self.stop_at = self.time.elapsed() + STOP_MAX;
-            }
         }
     }
 
@@ -312,7 +345,7 @@ impl Owner {
             Done::Delayed(job) => self.delay_over(*job),
             Done::Opened(queue, band, result) => self.opened(queue, band, result),
             Done::Read(read) => self.read_done(*read),
-            Done::Truncated(queue, band) => self.truncated(queue, band),
+            Done::Truncated(queue, band, well) => self.truncated(queue, band, well),
             Done::MarksCarried(carried) => self.marks_carried(*carried),
             Done::MarksFreed => self.marks_freed(),
             Done::Loaded(result) => self.loaded(*result),
@@ -325,10 +358,10 @@ impl Owner {
     }
 
     /// Runs what blocks on this device, at most so many at a time.
-    fn block<T: Send + 'static>(
+    fn block<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
         &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> impl Future<Output = Option<T>> + Send + 'static {
+        work: F,
+    ) -> impl Future<Output = Option<T>> + Send + use<T, F> {
         let blocking = Arc::clone(&self.shared.blocking);
         async move {
             let _held = blocking.acquire_owned().await.ok()?;
@@ -375,6 +408,9 @@ impl Owner {
     }
 
     fn wake_jobs(&mut self) {
+        if self.mode != Mode::Running {
+            return;
+        }
         // A job that waits again stands in `waiting_keys`, not here.
         for job in std::mem::take(&mut self.woken) {
             self.publish(job);
@@ -407,10 +443,12 @@ impl Owner {
         let marks = self.marks.bytes() as u64;
         tell_share(&self.shared.marks_bytes, &mut self.marks_told, marks);
         let all = self.shared.marks_bytes.load(Ordering::Relaxed);
-        // What the other shards do not use, and an eighth of all in any case.
-        let free = load::MARKS_BYTES.saturating_sub(usize::try_from(all).unwrap_or(usize::MAX));
-        self.marks
-            .set_max_bytes(self.marks.bytes().saturating_add(free).max(load::MARKS_BYTES / 8));
+        // What the other shards do not use, and an eighth of all in any case. After a start there may be more than all.
+        let all = usize::try_from(all).unwrap_or(usize::MAX);
+        let (free, over) =
+            (load::MARKS_BYTES.saturating_sub(all), all.saturating_sub(load::MARKS_BYTES));
+        let most = self.marks.bytes().saturating_add(free).saturating_sub(over);
+        self.marks.set_max_bytes(most.max(load::MARKS_BYTES / 8));
         self.stats.marks = self.marks.len() as u64;
         self.stats.marks_dropped = self.marks.dropped();
         *self.tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.stats;
@@ -432,6 +470,10 @@ impl Owner {
         }
         true
     }
+}
+
+pub(crate) fn stopping() -> Fault {
+    Fault::Unavailable("the broker is stopping".into())
 }
 
 /// Brings one's share of a sum from what it was told to what it is now.

@@ -2,7 +2,7 @@
 
 use super::command::Answer;
 use super::queue::{BandLog, Lane, Loaded};
-use super::{Done, Owner};
+use super::{Done, Mode, Owner};
 use crate::api::{
     Band, Fault, Full, NewMessage, PublishAnswer, Published, QueueId, Seq, StoredMessage,
 };
@@ -118,6 +118,10 @@ impl Chunk {
 impl Owner {
     /// Takes a new publish.
     pub(super) fn publish(&mut self, job: Job) {
+        if self.mode != Mode::Running {
+            // Until the shard is loaded again.
+            return self.woken.push(job);
+        }
         let Some(runtime) = self.queues.get_mut(&job.queue) else {
             let fault = self.no_queue(job.queue);
             return job.refuse(&fault);
@@ -132,6 +136,9 @@ impl Owner {
 
     /// Lets publishes go on that waited for their queue's log.
     pub(super) fn advance_waiting(&mut self, queue: QueueId) {
+        if self.mode != Mode::Running {
+            return;
+        }
         loop {
             let Some(runtime) = self.queues.get_mut(&queue) else { return };
             let stands = runtime

@@ -78,7 +78,7 @@ impl Ahead {
 /// The log of one band.
 #[derive(Debug)]
 pub(super) enum BandLog {
-    /// It is being opened; publishes wait.
+    /// It is being opened, or is to be opened in a moment; publishes wait.
     Opening,
     Open(Log),
 }
@@ -87,6 +87,8 @@ pub(super) enum BandLog {
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: BandLog,
+    /// The log is on the disk, open or not.
+    pub(super) exists: bool,
     /// An append waits for the log; no other may pass it, as order is by offset.
     pub(super) busy: bool,
     /// Appends under way, and the sum of all sizes up to the last one staged.
@@ -97,11 +99,14 @@ pub(super) struct Lane {
     pub(super) floor: Option<(Offset, u64)>,
     /// A truncation is under way.
     pub(super) truncating: bool,
+    /// When one may be tried again, after one has failed.
+    pub(super) truncate_at: Duration,
 }
 
 impl Lane {
     pub(super) fn new(log: BandLog, total: u64) -> Self {
         Self {
+            exists: matches!(log, BandLog::Open(_)),
             log,
             busy: false,
             flying: 0,
@@ -109,6 +114,7 @@ impl Lane {
             ahead: Ahead::default(),
             floor: None,
             truncating: false,
+            truncate_at: Duration::ZERO,
         }
     }
 
@@ -117,6 +123,11 @@ impl Lane {
             BandLog::Open(log) => Some(log),
             BandLog::Opening => None,
         }
+    }
+
+    /// There are messages that cannot be read before it is open.
+    pub(super) fn is_closed(&self) -> bool {
+        self.exists && self.open().is_none()
     }
 }
 
@@ -169,6 +180,18 @@ impl Runtime {
             delivered: 0,
             acked: 0,
         }
+    }
+
+    /// What is ready may just be on its way into memory.
+    pub(super) fn is_reading(&self) -> bool {
+        let reads = |lane: &Lane| lane.ahead.loading || lane.is_closed();
+        self.again_loading || self.lanes.values().any(reads)
+    }
+
+    /// A log with messages is missing, or is not open.
+    pub(super) fn lacks_a_log(&self) -> bool {
+        let missing = self.unreadable.as_ref().is_some_and(|(_, until)| *until == Duration::MAX);
+        missing || self.lanes.values().any(Lane::is_closed)
     }
 
     /// The logs that can be read.

@@ -54,8 +54,11 @@ impl Owner {
             runtime.acked += acked;
         }
         let Some(last) = events.pop() else {
-            let _ = answer.send(Ok(results));
-            return;
+            // Nothing to write: but what the answers go by may not be durable yet.
+            let then = |durable: Result<(), Fault>| {
+                let _ = answer.send(durable.map(|()| results));
+            };
+            return self.journal.when_durable(Box::new(then));
         };
         for event in events {
             self.event(event, None);
@@ -101,6 +104,10 @@ impl Owner {
         }
         if let Some(runtime) = self.queues.get_mut(&queue) {
             runtime.again.clear();
+            if !runtime.lacks_a_log() {
+                // What could not be read may be gone.
+                runtime.unreadable = None;
+            }
             for lane in runtime.lanes.values_mut() {
                 lane.ahead.clear();
             }

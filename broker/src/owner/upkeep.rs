@@ -23,6 +23,8 @@ const TRUNCATIONS_MAX: usize = 4;
 const SNAPSHOT_TIMES: u64 = 4;
 /// Segments of the event log that call for a snapshot, so that small disks get their files back.
 const SNAPSHOT_SEGMENTS: usize = 4;
+/// How long a truncation that failed is not tried again.
+const FREE_AGAIN: Duration = Duration::from_secs(5);
 /// How often old marks are looked for.
 const MARKS_EVERY: Duration = Duration::from_secs(5);
 
@@ -109,6 +111,7 @@ impl Owner {
     /// Frees the segments whose messages are all finished, when that is durable.
     fn free(&mut self) {
         let (pushed, durable) = (self.journal.pushed(), self.journal.durable());
+        let now = self.time.elapsed();
         let mut again = HashSet::new();
         for queue in std::mem::take(&mut self.upkeep.dirty) {
             let (Some(state), Some(runtime)) =
@@ -118,7 +121,7 @@ impl Owner {
             };
             let mut due = Vec::new();
             for (&band, lane) in &mut runtime.lanes {
-                if lane.truncating {
+                if lane.truncating || now < lane.truncate_at {
                     again.insert(queue);
                     continue;
                 }
@@ -163,17 +166,21 @@ impl Owner {
         }
         let work = self.block(move || log.truncate_before(to));
         self.fly(async move {
-            if let Some(Err(error)) = work.await {
+            let result = work.await;
+            if let Some(Err(error)) = &result {
                 tracing::warn!(%queue, %error, "finished messages are still on the disk");
             }
-            Done::Truncated(queue, band)
+            Done::Truncated(queue, band, matches!(result, Some(Ok(_))))
         });
     }
 
-    pub(super) fn truncated(&mut self, queue: QueueId, band: Band) {
+    /// A truncation, or what goes before it, has ended. A disk that fails is not asked forty times a second.
+    pub(super) fn truncated(&mut self, queue: QueueId, band: Band, well: bool) {
         self.upkeep.truncations -= 1;
+        let now = self.time.elapsed();
         if let Some(lane) = self.lane(queue, band) {
             lane.truncating = false;
+            lane.truncate_at = if well { Duration::ZERO } else { now + FREE_AGAIN };
         }
         self.upkeep.dirty.insert(queue);
     }
@@ -196,13 +203,14 @@ impl Owner {
 
     pub(super) fn marks_carried(&mut self, carried: Carried) {
         let Carried { queue, band, marks, result } = carried;
+        let well = result.is_ok();
         match result {
             Ok(()) => self.marks.carried(&marks),
             Err(error) => {
                 tracing::warn!(%queue, error, "marks are not carried; their segment stays")
             }
         }
-        self.truncated(queue, band);
+        self.truncated(queue, band, well);
     }
 
     /// Marks that are too old go, from memory and from their log: what was in it a window ago. By boot time, as a wall clock

@@ -51,6 +51,13 @@ impl Queue {
         }
     }
 
+    /// A delivery reached its receiver: its lease begins, unless it was extended by a receipt that came before.
+    pub fn handed_over(&mut self, id: &DeliveryId, deadline_ms: u64) {
+        if self.entry(id).is_some_and(|live| live.until_ms == u64::MAX) {
+            self.begin_lease(id, deadline_ms);
+        }
+    }
+
     /// Names an entry's last delivery.
     pub(super) fn last_delivery(&self, place: Place) -> Option<DeliveryId> {
         let live = self.live.get(&place)?;

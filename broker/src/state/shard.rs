@@ -120,13 +120,6 @@ impl Shard {
         Some(queue.counts())
     }
 
-    /// Changes a queue's settings.
-    pub fn set_settings(&mut self, id: QueueId, settings: &QueueSettings) {
-        if let Some(queue) = self.queues.get_mut(&id) {
-            queue.settings = settings.clone();
-        }
-    }
-
     /// A queue.
     #[must_use]
     pub fn queue(&self, id: QueueId) -> Option<&Queue> {

@@ -125,3 +125,16 @@ fn q5_a_delivery_whose_earlier_lease_had_ended_needs_no_event_of_that() {
     assert_eq!(queue.check(&second), Standing::InFlight);
     assert_eq!(queue.counts(), bench.counts());
 }
+
+/// An extension that came before its delivery was told to be handed over was taken back by the shorter lease.
+#[test]
+fn q6_a_lease_that_was_extended_does_not_begin_again_at_its_hand_over() {
+    let mut bench = Bench::with(2);
+    let ids = bench.take(2);
+    ids.iter().for_each(|id| bench.queue_mut().begin_lease(id, u64::MAX));
+    bench.queue_mut().begin_lease(&ids[0], 90_000);
+    ids.iter().for_each(|id| bench.queue_mut().handed_over(id, 30_000));
+    assert_eq!(bench.queue().next_deadline(), Some(30_000));
+    bench.end(ids[1], End::Acked);
+    assert_eq!(bench.queue().next_deadline(), Some(90_000));
+}

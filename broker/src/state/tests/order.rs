@@ -181,7 +181,7 @@ fn a_pause_is_kept_and_settings_change_at_once() {
     assert!(bench.replayed(bench.frame).queue(QUEUE).unwrap().paused());
     let mut settings = bench.settings.clone();
     settings.max_attempts = 1;
-    bench.shard.set_settings(QUEUE, &settings);
+    bench.shard.add(QUEUE, &settings);
     assert_eq!(
         bench.queue().end_of(&id(LOW, 0, 1), Verb::Nack),
         Some(End::Dead(DeadReason::Attempts))

@@ -164,7 +164,7 @@ impl World {
             }
             Command::MaxAttempts(max) => {
                 self.models[queue].max_attempts = max;
-                self.shard.set_settings(id, &settings(&self.models[queue]));
+                self.shard.add(id, &settings(&self.models[queue]));
             }
             Command::Snapshot => self.snapshot(),
             Command::WriteSnapshot => self.write_piece(),
