@@ -66,10 +66,21 @@ pub struct Space {
     pub total: u64,
     /// What an ordinary process may still use: `f_bavail` x `f_frsize`, never the share kept for root.
     pub available: u64,
+    /// What is free and no ordinary process gets: `f_bfree` - `f_bavail`. The share kept for root, and on btrfs what is set
+    /// aside for metadata and its second copy, which can be more than half of a small device.
+    pub withheld: u64,
     /// All inodes, or 0 where the file system does not count them.
     pub inodes: u64,
     /// Inodes that an ordinary process may still use.
     pub inodes_available: u64,
+}
+
+impl Space {
+    /// The most that ordinary processes can have, as `df` reckons its percentage: what is in use and what is available.
+    #[must_use]
+    pub const fn attainable(&self) -> u64 {
+        self.total.saturating_sub(self.withheld)
+    }
 }
 
 /// Held while this process owns a data directory; released when dropped, and by the kernel when the process dies.

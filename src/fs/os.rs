@@ -283,6 +283,9 @@ fn space_of(raw: &libc::statvfs) -> Space {
     Space {
         total: u64::from(raw.f_blocks).saturating_mul(fragment),
         available: u64::from(available).saturating_mul(fragment),
+        withheld: u64::from(raw.f_bfree)
+            .saturating_sub(u64::from(available))
+            .saturating_mul(fragment),
         inodes: u64::from(raw.f_files),
         inodes_available: u64::from(raw.f_favail),
     }
@@ -309,6 +312,7 @@ mod tests {
         let space = space_of(&raw);
         assert_eq!(space.total, 512_000);
         assert_eq!(space.available, 204_800);
+        assert_eq!((space.withheld, space.attainable()), (102_400, 409_600));
     }
 
     #[test]
@@ -323,7 +327,7 @@ mod tests {
         raw.f_ffree = 9;
         raw.f_favail = 7;
         let space = space_of(&raw);
-        assert_eq!(space.available, 0);
+        assert_eq!((space.available, space.withheld), (0, 5 * 4096));
         assert_eq!((space.inodes, space.inodes_available), (64, 7));
         use crate::planted::{Fault, with};
         let planted = with(Fault::FreeSpaceFromRootsShare, || space_of(&raw));

@@ -178,6 +178,10 @@ impl DeviceState {
 
     /// Bytes of spares that can be deleted at any time.
     pub(super) fn releasable(&self) -> u64 {
+        if self.space.is_none() {
+            // How many are kept back follows from the size: a start on a full disk would take those for free, and publish.
+            return 0;
+        }
         let allowance = self.allowance();
         (0..self.books.len()).map(|at| self.alone(at, allowance).counted_bytes()).sum()
     }
@@ -254,5 +258,26 @@ impl DeviceState {
         let missing = self.kept_back_missing();
         let short = || self.space.is_some_and(|space| space.available < missing + size);
         missing > 0 && (self.full || short())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_its_size_is_known_no_spare_of_a_device_counts_as_free() {
+        let device = Device::new(7, PoolLimits::default());
+        let mut state = device.lock();
+        let mut book = Book::new(ClassSizes { tiny: 64 << 10, small: 512 << 10, main: 1 << 20 });
+        book.waiting.tiny = (0..102).map(|number| PathBuf::from(number.to_string())).collect();
+        state.books.push(book);
+        assert_eq!(state.releasable(), 0, "before the first sample all of them are kept back");
+        let (total, available) = (128 << 20, 0);
+        state.space =
+            Some(Space { total, available, withheld: 98 << 20, inodes: 0, inodes_available: 0 });
+        assert_eq!(state.releasable(), 0);
+        state.books[0].waiting.main.push_back(PathBuf::from("main"));
+        assert_eq!(state.releasable(), 1 << 20);
     }
 }

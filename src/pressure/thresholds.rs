@@ -22,7 +22,10 @@ const FLOOR_CAPS: [Fraction; 3] =
     [Fraction::percent(40), Fraction::percent(20), Fraction::percent(5)];
 
 impl Thresholds {
-    /// The lines for free bytes of a device of `total` bytes. They follow it when it is resized.
+    /// The lines for free bytes of a device of which `total` bytes can be had, see [`Space::attainable`]. They follow it when
+    /// it is resized.
+    ///
+    /// [`Space::attainable`]: crate::fs::Space::attainable
     #[must_use]
     pub fn of_bytes(limits: &Limits, total: u64, main_file: u64) -> Self {
         let disk = &limits.disk;

@@ -2,7 +2,7 @@
 
 use crate::flapping::Stepped;
 use crate::outside::wait_for;
-use crate::place::{MIB, Queue, SMALL, options, refusal, tmpfs, wait_for_kept_back};
+use crate::place::{MIB, Queue, SMALL, btrfs, options, refusal, tmpfs, wait_for_kept_back};
 use faultlab::mounts::run;
 use plimsoll::pressure::DiskReason;
 use plimsoll::{Level, LimitReason, LogName, LogOptions, Node, WriteClass};
@@ -114,5 +114,48 @@ fn case_A8_lines_and_level_follow_a_device_that_is_resized() {
     agree(Level::Hard);
     heap.check();
     drop(heap);
+    stepped.node.close().unwrap();
+}
+
+/// Until a transaction is committed btrfs holds on to the metadata blocks of each sync, and makes room for more of them out of
+/// what would be data's. That room stays metadata's when nothing is in it any more: an almost empty node must not be short
+/// for ever of what nobody can have.
+#[test]
+fn what_btrfs_gives_to_metadata_keeps_no_level() {
+    let name = "what_btrfs_gives_to_metadata_keeps_no_level";
+    let Some(place) = btrfs(name, 160 * MIB) else { return };
+    let mut options = options();
+    options.limits.pool.kept_back = "0B".parse().unwrap();
+    let stepped = Stepped::with(&place, options);
+    stepped.settle();
+    let mut queue = Queue::new(&stepped.node, "queue");
+    queue.publish(WriteClass::Publish, 1, 4_000).unwrap();
+    let fresh = place.available();
+
+    // Small and synced, as commits are, and always the same block: nothing of it is data that grows.
+    let synced = std::fs::File::create(place.path().join("synced")).unwrap();
+    for count in 0_u64.. {
+        std::os::unix::fs::FileExt::write_all_at(&synced, &count.to_le_bytes(), 0).unwrap();
+        synced.sync_data().unwrap();
+        if place.available() + 20 * MIB < fresh {
+            break;
+        }
+        assert!(count < 100_000, "metadata takes nothing of {fresh} bytes");
+    }
+    drop(synced);
+    // What the syncs pinned is given back, and no more.
+    nix::unistd::syncfs(std::fs::File::open(place.path()).unwrap()).unwrap();
+    stepped.settle();
+    let disk = stepped.node.pressure().disks.remove(0);
+    assert!(disk.available < disk.total * 2 / 5, "{disk:?}");
+    assert_eq!(disk.level, Level::Ok, "{disk:?}");
+    queue.publish(WriteClass::Publish, 1, 4_000).unwrap();
+    queue.check();
+
+    // And what is short is still said.
+    place.leave(disk.thresholds.hard / 2);
+    assert!(stepped.second() >= Level::Hard, "{:?}", stepped.node.pressure());
+    assert!(queue.told(100).is_err());
+    drop(queue);
     stepped.node.close().unwrap();
 }

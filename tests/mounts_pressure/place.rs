@@ -44,6 +44,12 @@ pub(crate) fn tmpfs(name: &str, bytes: u64) -> Option<Place> {
     Some(Place { kind: "tmpfs", mount })
 }
 
+/// A btrfs of so many bytes, or none after saying that the test was skipped.
+pub(crate) fn btrfs(name: &str, bytes: u64) -> Option<Place> {
+    let mount = Mount::btrfs(bytes).inspect_err(|reason| skip(name, reason)).ok()?;
+    Some(Place { kind: "btrfs", mount })
+}
+
 impl Place {
     pub(crate) fn path(&self) -> &Path {
         self.mount.path()

@@ -101,9 +101,12 @@ impl Budget {
         let total = self.capacity.unwrap_or(UNLIMITED);
         let root_share =
             if planted::is(Fault::FreeSpaceFromRootsShare) { 0 } else { self.root_share };
+        let free = total.saturating_sub(self.used);
+        let available = free.saturating_sub(root_share);
         self.told.unwrap_or(Space {
             total,
-            available: total.saturating_sub(root_share).saturating_sub(self.used),
+            available,
+            withheld: free - available,
             inodes: INODES,
             inodes_available: INODES.saturating_sub(inodes),
         })

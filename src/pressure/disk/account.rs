@@ -63,9 +63,12 @@ impl Account {
     /// Takes what a call answered that began at `mark`; `reclaimable` is from just before it. Says whether it is newer than
     /// what was known: of two calls at a time, the one that began later counts.
     pub(super) fn take(&mut self, mark: Mark, space: Space, reclaimable: u64) -> bool {
+        let available = space.available.min(space.total);
         let space = Space {
             // A call that lies must not make more free than there is.
-            available: space.available.min(space.total),
+            available,
+            // Nor lines that lie below what is in use and available.
+            withheld: space.withheld.min(space.total - available),
             inodes_available: space.inodes_available.min(space.inodes),
             ..space
         };
@@ -204,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn space(available: u64) -> Space {
-        Space { total: 1000, available, inodes: 100, inodes_available: 50 }
+        Space { total: 1000, available, withheld: 0, inodes: 100, inodes_available: 50 }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -305,7 +308,8 @@ mod tests {
     fn a_call_that_lies_makes_no_more_free_than_there_is() {
         let mut account = Account::default();
         let mark = account.mark(at(0));
-        let lie = Space { total: 10, available: u64::MAX, inodes: 5, inodes_available: 9 };
+        let lie =
+            Space { total: 10, available: u64::MAX, withheld: 0, inodes: 5, inodes_available: 9 };
         account.take(mark, lie, u64::MAX);
         account.release(at(0), u64::MAX, 0);
         account.release(at(0), u64::MAX, 0);
@@ -354,7 +358,7 @@ mod tests {
             let mut account = Account::default();
             let (mut free, mut others) = (500_u64, 0);
             let total = 1_000_000;
-            let of = |available| Space { total, available, inodes: 0, inodes_available: 0 };
+            let of = |available| Space { total, available, withheld: 0, inodes: 0, inodes_available: 0 };
             let mark = account.mark(at(0));
             account.take(mark, of(free), 0);
             for step in steps {

@@ -120,9 +120,10 @@ impl State {
 
     fn draw_lines(&mut self, main_file: u64) {
         if let Some(sample) = self.account.sample() {
-            let Space { total, inodes, .. } = sample.space;
-            self.lines = Thresholds::of_bytes(&self.limits, total, main_file);
-            self.inode_lines = Thresholds::of_inodes(&self.limits, inodes);
+            // Of the whole size, an empty btrfs would be short for ever once metadata has been given most of it.
+            let most = sample.space.attainable();
+            self.lines = Thresholds::of_bytes(&self.limits, most, main_file);
+            self.inode_lines = Thresholds::of_inodes(&self.limits, sample.space.inodes);
         }
     }
 }
@@ -358,7 +359,7 @@ impl DiskMonitor {
         self.publish(&mut state);
         let (gauge, reason) = state.judge(now);
         let sample = state.account.sample();
-        let nothing = Space { total: 0, available: 0, inodes: 0, inodes_available: 0 };
+        let nothing = Space { total: 0, available: 0, withheld: 0, inodes: 0, inodes_available: 0 };
         let space = sample.map_or(nothing, |sample| sample.space);
         DiskReading {
             device: self.device,
@@ -370,6 +371,7 @@ impl DiskMonitor {
             hard_for: state.since.hard_for(now),
             total: space.total,
             available: space.available,
+            withheld: space.withheld,
             free: state.account.free(now).unwrap_or(0),
             thresholds: state.lines,
             reclaimable: state.account.reclaimable(),

@@ -73,6 +73,9 @@ pub struct DiskReading {
     pub total: u64,
     /// What the last sample said an ordinary process may still use, the share of root not counted.
     pub available: u64,
+    /// Free, and never for an ordinary process: kept for root, or set aside for metadata. Levels begin at shares of `total`
+    /// without it.
+    pub withheld: u64,
     /// What levels are held against: `available` + `reclaimable` + `released` - `debited`, at most `total`.
     pub free: u64,
     /// Where the levels begin, and the margin above which they end.

@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
-use crate::fs::Space;
 use crate::fs::sim::{Fault as SimFault, OpKind, SimFileSystem, What};
+use crate::fs::{FileSystem, Space};
 use crate::limits::Limits;
 use crate::planted::{self, Fault};
-use crate::pressure::{Gauge, STALE};
+use crate::pressure::{Gauge, STALE, Thresholds};
 use crate::types::Level;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn new_monitor(fs: &SimFileSystem, clock: &Arc<ManualClock>, limits: &Limits) ->
 impl Bench {
     /// What the file system says from now on.
     fn say(&self, total: u64, available: u64) {
-        self.say_all(Space { total, available, inodes: 1000, inodes_available: 900 });
+        self.say_all(Space { total, available, withheld: 0, inodes: 1000, inodes_available: 900 });
     }
 
     fn say_all(&self, space: Space) {
@@ -136,9 +136,12 @@ fn case_A2_a_level_is_of_this_life_and_a_fresh_sample_ends_it() {
 fn case_A4_the_share_of_root_is_not_free() {
     let bench = bench();
     bench.fs.set_capacity(Some(TOTAL));
-    bench.fs.set_root_share(62 * MIB);
+    bench.fs.set_root_share(30 * MIB);
+    let used = bench.fs.create(Path::new("/data/used")).unwrap();
+    used.allocate(33 * MIB).unwrap();
     assert_eq!(bench.monitor.sample(|| 0), Level::Reserve);
-    assert!(bench.reading().available <= 2 * MIB);
+    let reading = bench.reading();
+    assert!(reading.available <= MIB && reading.withheld == 30 * MIB, "{reading:?}");
     planted::with(Fault::FreeSpaceFromRootsShare, || {
         assert_eq!(bench.monitor.sample(|| 0), Level::Ok, "the fault must show");
     });
@@ -165,6 +168,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_the_reason() {
     let with = |inodes, inodes_available| Space {
         total: TOTAL,
         available: 40 * MIB,
+        withheld: 0,
         inodes,
         inodes_available,
     };
@@ -238,7 +242,13 @@ fn calls_that_lie_are_survived() {
         [(0, 0), (0, u64::MAX), (u64::MAX, u64::MAX), (1, u64::MAX), (1, 0), (u64::MAX, 0)]
     {
         bench.clock.advance(SECOND);
-        bench.say_all(Space { total, available, inodes: 1, inodes_available: u64::MAX });
+        bench.say_all(Space {
+            total,
+            available,
+            withheld: 0,
+            inodes: 1,
+            inodes_available: u64::MAX,
+        });
         bench.monitor.sample(|| u64::MAX);
         let _ = bench.monitor.allocate(Level::Hard, u64::MAX);
         let _ = bench.monitor.allocate(Level::Ok, u64::MAX);
@@ -392,6 +402,7 @@ fn a_call_that_hangs_only_ages_the_sample() {
     let (fs, hanging) = super::only_space::hanging(Space {
         total: TOTAL,
         available: 40 * MIB,
+        withheld: 0,
         inodes: 0,
         inodes_available: 0,
     });
@@ -413,4 +424,27 @@ fn a_call_that_hangs_only_ages_the_sample() {
     });
     hanging.go();
     assert_eq!(monitor.sample(|| 0), Level::Ok);
+}
+
+/// A btrfs of 160 MiB with little on it, after its metadata was given all but 40 MiB.
+#[test]
+fn what_nobody_can_have_raises_no_line() {
+    let bench = bench();
+    let say = |available, withheld| {
+        let total = 160 * MIB;
+        bench.say_all(Space { total, available, withheld, inodes: 0, inodes_available: 0 });
+        bench.clock.advance(SECOND);
+        bench.monitor.sample(|| 0)
+    };
+    assert_eq!(say(79 * MIB, 75 * MIB), Level::Ok);
+    assert_eq!(say(27 * MIB, 114 * MIB), Level::Ok);
+    let reading = bench.reading();
+    assert_eq!((reading.total, reading.withheld), (160 * MIB, 114 * MIB));
+    assert_eq!(reading.thresholds, Thresholds::of_bytes(&Limits::default(), 46 * MIB, MIB));
+    // The lines are those of what can be had, and end where it does.
+    assert_eq!(say(9 * MIB, 114 * MIB), Level::Hard);
+    assert_eq!(say(0, 114 * MIB), Level::Reserve);
+    // A lie moves no line below what is in use.
+    assert!(say(27 * MIB, u64::MAX) <= Level::Soft);
+    assert_eq!(bench.reading().withheld, 133 * MIB);
 }

@@ -42,6 +42,7 @@ fn device(disk: &DiskReading, look: &Look) -> Value {
         "since_unix_ms": look.watched.then_some(disk.since_unix_millis),
         "total_bytes": disk.total,
         "available_bytes": disk.available,
+        "withheld_bytes": disk.withheld,
         "spare_bytes": disk.reclaimable,
         "free_bytes": disk.free,
         "soft_bytes": lines.soft,

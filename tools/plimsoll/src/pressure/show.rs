@@ -91,6 +91,14 @@ fn device(disk: &DiskReading, look: &Look, limits: &Limits) -> Vec<String> {
         "spares",
         &format!("{} can be released, and count as free", size(disk.reclaimable)),
     ));
+    // A device looks half empty to `df` and is full: what makes the difference is not ours to give back.
+    if disk.withheld > 0 {
+        let text = format!(
+            "{} are free and cannot be had: kept for root, or for metadata",
+            size(disk.withheld)
+        );
+        out.push(row("withheld", &text));
+    }
     out.push(row("forecast", &forecast(disk, look)));
     out
 }
