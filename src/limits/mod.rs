@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Limits {
     }
 }
 
-/// A line below which free space is short: a share of the device and a floor, whichever is more.
+/// A line below which free space is short: a share of what can be had of the device, and a floor, whichever is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Threshold {
     /// Of the device's size.
