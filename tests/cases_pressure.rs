@@ -55,7 +55,13 @@ impl Machine {
     /// What free-space queries answer from now on.
     fn says(&self, total: u64, available: u64) {
         let inodes = 1 << 20;
-        self.fs.set_space(Some(Space { total, available, inodes, inodes_available: inodes }));
+        self.fs.set_space(Some(Space {
+            total,
+            available,
+            inodes,
+            inodes_available: inodes,
+            inodes_from_blocks: false,
+        }));
     }
 
     fn start(&self) -> Node {
@@ -182,7 +188,13 @@ fn case_A10_few_inodes_raise_the_level_and_are_named() {
     let node = machine.start();
     let log = open(&node, "a");
     publish(&log, WriteClass::Publish, 100).unwrap();
-    let space = Space { total: 64 * MIB, available: 40 * MIB, inodes: 200, inodes_available: 3 };
+    let space = Space {
+        total: 64 * MIB,
+        available: 40 * MIB,
+        inodes: 200,
+        inodes_available: 3,
+        inodes_from_blocks: false,
+    };
     machine.fs.set_space(Some(space));
     machine.tick(&node);
     let disk = node.pressure().disks.remove(0);
@@ -206,7 +218,13 @@ fn case_A10_what_is_kept_back_takes_a_twentieth_of_the_inodes_at_most() {
     machine.options.limits.pool.kept_back_share = Fraction::percent(5);
     machine.options.limits.pool.budget = Fraction::percent(1);
     let (total, available) = (64 * MIB, 60 * MIB);
-    machine.fs.set_space(Some(Space { total, available, inodes: 200, inodes_available: 190 }));
+    machine.fs.set_space(Some(Space {
+        total,
+        available,
+        inodes: 200,
+        inodes_available: 190,
+        inodes_from_blocks: false,
+    }));
     let node = machine.start();
     for _ in 0..3 {
         machine.tick(&node);
@@ -616,7 +634,13 @@ fn the_books_of_a_log_on_another_mount_are_those_of_its_device() {
     let inodes = 1 << 20;
     // A tiny and a small file fit above hard at 12 MiB, and no main one of 1 MiB.
     let available = 12 * MIB + 500_000;
-    let space = Space { total: 64 * MIB, available, inodes, inodes_available: inodes };
+    let space = Space {
+        total: 64 * MIB,
+        available,
+        inodes,
+        inodes_available: inodes,
+        inodes_from_blocks: false,
+    };
     machine.fs.set_space_at("/data/logs/apart", Some(space)).unwrap();
     let node = machine.start();
     let log = open(&node, "apart");

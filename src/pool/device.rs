@@ -149,10 +149,13 @@ impl DeviceState {
     }
 
     /// How many files may be kept back on the device for its inodes' sake: the share that counts for bytes counts for them,
-    /// or what is kept back would itself be what the device is short of.
+    /// or what is kept back would itself be what the device is short of. Where inodes are made of free blocks the count falls as
+    /// the device fills, and with it would what is kept back, just when it is needed.
     fn kept_back_files(&self) -> u64 {
         match self.space {
-            Some(space) if space.inodes > 0 => self.options.kept_back_share.of(space.inodes),
+            Some(space) if space.inodes > 0 && !space.inodes_from_blocks => {
+                self.options.kept_back_share.of(space.inodes)
+            }
             _ => u64::MAX,
         }
     }

@@ -100,6 +100,16 @@ impl Shelf {
         self.release_at(self.at)
     }
 
+    /// Deletes one of the files that are kept back, for something that frees space as they do.
+    pub(super) fn sacrifice(&self) -> bool {
+        let Some(path) = self.with(|state| state.give_away(self.at, SizeClass::Tiny)) else {
+            return false;
+        };
+        self.with(|state| state.books[self.at].counters.deleted_released += 1);
+        self.remove(&path, self.sizes.of(SizeClass::Tiny), Freed::File);
+        true
+    }
+
     /// The same of one of the device's directories.
     fn release_at(&self, at: usize) -> Option<u64> {
         let (bytes, path) = self.with(|state| {

@@ -106,6 +106,7 @@ impl Budget {
             available: total.saturating_sub(root_share).saturating_sub(self.used),
             inodes: INODES,
             inodes_available: INODES.saturating_sub(inodes),
+            inodes_from_blocks: false,
         })
     }
 }

@@ -40,7 +40,13 @@ fn new_monitor(fs: &SimFileSystem, clock: &Arc<ManualClock>, limits: &Limits) ->
 impl Bench {
     /// What the file system says from now on.
     fn say(&self, total: u64, available: u64) {
-        self.say_all(Space { total, available, inodes: 1000, inodes_available: 900 });
+        self.say_all(Space {
+            total,
+            available,
+            inodes: 1000,
+            inodes_available: 900,
+            inodes_from_blocks: false,
+        });
     }
 
     fn say_all(&self, space: Space) {
@@ -167,6 +173,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_the_reason() {
         available: 40 * MIB,
         inodes,
         inodes_available,
+        inodes_from_blocks: false,
     };
     bench.say_all(with(200, 3));
     assert_eq!(bench.monitor.sample(|| 0), Level::Hard);
@@ -238,7 +245,13 @@ fn calls_that_lie_are_survived() {
         [(0, 0), (0, u64::MAX), (u64::MAX, u64::MAX), (1, u64::MAX), (1, 0), (u64::MAX, 0)]
     {
         bench.clock.advance(SECOND);
-        bench.say_all(Space { total, available, inodes: 1, inodes_available: u64::MAX });
+        bench.say_all(Space {
+            total,
+            available,
+            inodes: 1,
+            inodes_available: u64::MAX,
+            inodes_from_blocks: false,
+        });
         bench.monitor.sample(|| u64::MAX);
         let _ = bench.monitor.allocate(Level::Hard, u64::MAX);
         let _ = bench.monitor.allocate(Level::Ok, u64::MAX);
@@ -394,6 +407,7 @@ fn a_call_that_hangs_only_ages_the_sample() {
         available: 40 * MIB,
         inodes: 0,
         inodes_available: 0,
+        inodes_from_blocks: false,
     });
     let clock: Arc<dyn Clock> = bench.clock.clone();
     let limits = Limits::default();

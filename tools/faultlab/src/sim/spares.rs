@@ -11,7 +11,13 @@ use std::path::{Path, PathBuf};
 
 /// A large device, half full: a share of a small one would be less than a file.
 pub fn space() -> Space {
-    Space { total: 1 << 40, available: 1 << 39, inodes: 1 << 20, inodes_available: 1 << 19 }
+    Space {
+        total: 1 << 40,
+        available: 1 << 39,
+        inodes: 1 << 20,
+        inodes_available: 1 << 19,
+        inodes_from_blocks: false,
+    }
 }
 
 /// A whole record of whatever log, as its own checksums prove.
