@@ -188,6 +188,8 @@ pub enum Why {
     NodeInFlightCap,
     /// As many are in flight as this consumer asked for.
     Concurrency,
+    /// The disk takes no deliveries for now.
+    Storage,
 }
 
 impl Why {
@@ -200,6 +202,7 @@ impl Why {
             Self::InFlightCap => "in_flight_cap",
             Self::NodeInFlightCap => "node_in_flight_cap",
             Self::Concurrency => "concurrency",
+            Self::Storage => "storage",
         }
     }
 }

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How a broker is started.
 #[derive(Clone, Debug)]
@@ -36,6 +37,9 @@ pub struct BrokerOptions {
     pub in_flight_max: u64,
     /// Bytes of events after which a shard writes a snapshot, so that older events can be freed; 4 MiB by default.
     pub snapshot_bytes: u64,
+    /// How long an owner may take to answer, beside what a receive waits; 30 s by default. A disk that hangs, or has no
+    /// space for an event, answers nobody.
+    pub answer_max: Duration,
     /// The file system; the machine's if none is named.
     pub fs: Option<Arc<dyn FileSystem>>,
     /// The clock; the machine's if none is named.
@@ -51,6 +55,7 @@ impl BrokerOptions {
             node: NodeOptions::default(),
             in_flight_max: 1_000_000,
             snapshot_bytes: 4 << 20,
+            answer_max: Duration::from_secs(30),
             fs: None,
             clock: None,
         }
@@ -122,6 +127,7 @@ struct Inner {
     time: Time,
     stopping: AtomicBool,
     in_flight: Arc<AtomicU64>,
+    answer_max: Duration,
 }
 
 impl Inner {
@@ -223,15 +229,28 @@ impl Broker {
         sum
     }
 
-    /// Asks the owner of a queue.
+    /// Asks the owner of a queue. What it has not answered in time may be done all the same.
     async fn ask<T>(
         &self,
         name: &QueueName,
         command: impl FnOnce(QueueId, crate::owner::Answer<T>) -> Command,
     ) -> Result<T, Fault> {
+        self.ask_within(name, self.inner.answer_max, command).await
+    }
+
+    async fn ask_within<T>(
+        &self,
+        name: &QueueName,
+        time: Duration,
+        command: impl FnOnce(QueueId, crate::owner::Answer<T>) -> Command,
+    ) -> Result<T, Fault> {
         self.inner.check_running()?;
         let listed = self.inner.registry.find(name)?;
-        let answer = declare::ask(&listed.owner, |answer| command(listed.id, answer)).await;
+        let asked = declare::ask(&listed.owner, |answer| command(listed.id, answer));
+        let answer = tokio::time::timeout(time, asked).await.unwrap_or_else(|_| {
+            let said = format!("the disk has not confirmed it within {} s", time.as_secs());
+            Err(Fault::Unknown(said.into()))
+        });
         answer.map_err(|fault| self.or_deleted(name, listed.id, fault))
     }
 
@@ -323,7 +342,9 @@ impl Broker {
         if ask.concurrency == Some(0) {
             return invalid("concurrency: at least 1 is needed");
         }
-        self.ask(name, |queue, answer| Command::Receive(queue, ask, answer)).await
+        // Given up, it is undone: nothing stays leased.
+        let time = self.inner.answer_max + ask.wait;
+        self.ask_within(name, time, |queue, answer| Command::Receive(queue, ask, answer)).await
     }
 
     /// Settles deliveries by their receipts: one append, an answer for each. Goes on when the caller leaves.

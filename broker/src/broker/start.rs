@@ -11,7 +11,7 @@ use crate::logs;
 use crate::owner::{self, Layout, Owner, Shared};
 use crate::receipt::Receipts;
 use plimsoll::fs::FileSystem;
-use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, WriteClass};
+use plimsoll::{Log, LogName, NewRecord, Node, WriteClass};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,15 +34,9 @@ fn data(error: impl std::fmt::Display) -> StartError {
     StartError::Data(error.to_string().into())
 }
 
+/// A log that is not whole is refused: a queue that is not seen would be taken for deleted, and its messages with it.
 fn open(node: &Node, name: &str) -> Result<Log, StartError> {
-    let mut options = LogOptions::default();
-    options.small = true;
-    let log = node.open_log(&LogName::new(name).map_err(data)?, options)?;
-    match log.stopped() {
-        // A queue that is not seen would be taken for deleted, and its messages with it.
-        Some(why) => Err(data(format!("{name}: {why}"))),
-        None => Ok(log),
-    }
+    owner::open_whole(node, name, true).map_err(data)
 }
 
 /// Opens the nodes, all at once.
@@ -117,7 +111,7 @@ fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), 
     while let Some(record) = reader.next().map_err(data)? {
         loader.push(record.offset, &record.payload).map_err(data)?;
     }
-    let since = log.tail().0 - log.head().0;
+    let since = loader.records_since();
     let catalogue = loader.finish().map_err(data)?;
     let format = catalogue.format();
     let mut nodes = Vec::with_capacity(format.directories.len());
@@ -309,5 +303,6 @@ pub(super) async fn start(options: BrokerOptions) -> Result<Inner, StartError> {
         time,
         stopping: AtomicBool::new(false),
         in_flight,
+        answer_max: options.answer_max,
     })
 }

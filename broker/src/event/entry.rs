@@ -31,6 +31,16 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// The records of a whole snapshot, from its parts.
+    #[must_use]
+    pub fn snapshot(parts: Vec<Vec<u8>>) -> Vec<Self> {
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        let mut entries = vec![Self::SnapshotBegin { parts: count }];
+        entries.extend(parts.into_iter().map(Self::SnapshotPart));
+        entries.push(Self::SnapshotEnd { parts: count });
+        entries
+    }
+
     /// Appends the record's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

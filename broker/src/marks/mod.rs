@@ -18,7 +18,7 @@ pub use carry::{BadMarks, CarriedMark, CarriedMarks, RECORD_MAX, VERSION, decode
 pub use digest::Digests;
 pub use store::MARK_BYTES;
 
-use crate::api::{Band, QueueId, Seq};
+use crate::api::{Band, QueueId, Seq, StoredMessage};
 use crate::boot;
 use crate::event::{Place, Stamp};
 use plimsoll::Offset;
@@ -35,6 +35,19 @@ pub struct Mark {
     pub bytes: u32,
     /// Where its record is.
     pub place: Place,
+}
+
+impl Mark {
+    /// Of a message that is stored there.
+    #[must_use]
+    pub fn of(digests: Digests, message: &StoredMessage, place: Place) -> Self {
+        Self {
+            content: digests.content(&message.content),
+            seq: message.seq,
+            bytes: u32::try_from(message.content.size()).unwrap_or(u32::MAX),
+            place,
+        }
+    }
 }
 
 /// What a publish with a key meets.

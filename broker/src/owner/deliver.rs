@@ -1,6 +1,7 @@
 //! Receives: who waits, what they get, what is read for them, and the hand-off.
 
 use super::command::{Answer, Handed};
+use super::journal::not_written;
 use super::queue::{AHEAD_BYTES, AHEAD_MESSAGES, Loaded, Waiter};
 use super::{Done, Owner};
 use crate::api::{Band, Delivered, Fault, QueueId, RECEIVE_BYTES_MAX, Receive, Seq, Why};
@@ -111,6 +112,10 @@ impl Owner {
         };
         if state.paused() {
             return Err(Why::Paused);
+        }
+        // A delivery that cannot be written would wait without an end, its message held by nobody.
+        if self.journal.waits().is_some() {
+            return Err(Why::Storage);
         }
         let counts = state.counts();
         if counts.ready == 0 {
@@ -316,14 +321,12 @@ impl Owner {
                 left.push_back(waiter);
                 continue;
             }
-            let answer = match self
-                .queues
-                .get(&queue)
-                .and_then(|runtime| runtime.unreadable.clone())
-            {
-                Some((why, _)) => Err(Fault::Unavailable(why.into())),
-                None => {
-                    let why = self.allowed(queue, &waiter.ask).err().unwrap_or(Why::Empty);
+            let unreadable = self.queues.get(&queue).and_then(|runtime| runtime.unreadable.clone());
+            let why = self.allowed(queue, &waiter.ask).err().unwrap_or(Why::Empty);
+            let answer = match (unreadable, self.journal.waits()) {
+                (Some((why, _)), _) => Err(Fault::Unavailable(why.into())),
+                (None, Some(error)) if why == Why::Storage => Err(not_written(error)),
+                _ => {
                     Ok(Received { messages: Vec::new(), why: Some(why), hand_off: HandOff::none() })
                 }
             };
@@ -368,11 +371,7 @@ impl Owner {
             return;
         }
         runtime.again_loading = true;
-        let logs: Vec<(Band, Log)> = runtime
-            .lanes
-            .iter()
-            .filter_map(|(band, lane)| Some((*band, lane.open()?.clone())))
-            .collect();
+        let logs = runtime.open_logs();
         let fallback = Read::Again(places.clone());
         let work = self.block(move || read_places(queue, &logs, places));
         self.fly(async move { read_or_nothing(work.await, queue, fallback) });
@@ -533,11 +532,7 @@ impl Owner {
             return;
         };
         let steps = state.plan(max);
-        let logs: Vec<(Band, Log)> = runtime
-            .lanes
-            .iter()
-            .filter_map(|(band, lane)| Some((*band, lane.open()?.clone())))
-            .collect();
+        let logs = runtime.open_logs();
         let work = self.block(move || {
             let mut messages = Vec::new();
             let mut bytes = 0;

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// The most bytes and entries of one append; a larger entry goes alone. The files that an append needs are had before any of it
 /// is written, and on a full disk there are only small ones.
@@ -69,11 +70,11 @@ pub(super) struct Journal {
     pushed: u64,
     durable: u64,
     written_bytes: u64,
-    /// It was said that events wait: once, and not five times a second.
-    told: bool,
+    /// Why events wait, since they do.
+    waits: Option<Arc<str>>,
 }
 
-fn not_written(why: &dyn fmt::Display) -> Fault {
+pub(super) fn not_written(why: &dyn fmt::Display) -> Fault {
     Fault::Unavailable(format!("the event log takes nothing: {why}").into())
 }
 
@@ -88,7 +89,7 @@ impl Journal {
             pushed: 0,
             durable: 0,
             written_bytes: 0,
-            told: false,
+            waits: None,
         }
     }
 
@@ -114,6 +115,11 @@ impl Journal {
     /// How many of them are durable, in order.
     pub(super) fn durable(&self) -> u64 {
         self.durable
+    }
+
+    /// Why nothing can be written for now: no event gets durable, so nothing may be promised that needs one.
+    pub(super) fn waits(&self) -> Option<&Arc<str>> {
+        self.waits.as_ref()
     }
 
     /// Bytes queued since this was last asked with `reset`.
@@ -191,7 +197,7 @@ impl Journal {
             }
             JournalDone::Settled(Ok(done), batch) => {
                 self.flying -= 1;
-                self.told = false;
+                self.waits = None;
                 let last = batch.last().map_or(0, |entry| entry.index);
                 self.durable = self.durable.max(last);
                 for (at, entry) in batch.into_iter().enumerate() {
@@ -247,9 +253,11 @@ impl Journal {
         match error {
             AppendError::Busy | AppendError::Permit(PermitError::Expired) => {}
             AppendError::Limited(_) | AppendError::Disk(_) | AppendError::Memory(_) => {
-                if !std::mem::replace(&mut self.told, true) {
+                // Once, and not with each of five tries a second.
+                if self.waits.is_none() {
                     tracing::warn!(%error, log = %self.log.name(), "events wait");
                 }
+                self.waits = Some(error.to_string().into());
             }
             error => {
                 self.put_back(batch);

@@ -2,7 +2,7 @@
 //! and writes only what a shard's very first start needs.
 
 use super::queue::{BandLog, Lane, Runtime};
-use super::{Mode, Owner, Shared, journal::Journal};
+use super::{Mode, Owner, journal::Journal};
 use crate::api::{Band, QueueId, Seq};
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
@@ -23,6 +23,9 @@ pub(super) const MARKS_BYTES: usize = 64 << 20;
 pub(super) const MARKS_WINDOW_MS: u64 = 5 * 60 * 1_000;
 /// The most records of one log that are read for their keys: more marks than this the index does not hold.
 const MARKS_READ: u64 = 600_000;
+
+/// The shortest and the longest time between two loads of one shard.
+const RELOAD_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Which shard, of which data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub(crate) enum LoadError {
     #[error("{log}: {why}")]
     Stopped { log: LogName, why: Stopped },
     #[error("{0}")]
-    Name(String),
+    Said(String),
 }
 
 /// A shard as it was found.
@@ -67,8 +70,12 @@ pub(crate) struct Loaded {
     pub(super) marks_log: Log,
 }
 
-fn open(node: &Node, name: &str, small: bool) -> Result<Log, LoadError> {
-    let name = LogName::new(name).map_err(|error| LoadError::Name(error.to_string()))?;
+/// Opens a log that must be whole. Blocks.
+///
+/// # Errors
+/// Of opening it, or that it shows less than it holds.
+pub(crate) fn open_whole(node: &Node, name: &str, small: bool) -> Result<Log, LoadError> {
+    let name = LogName::new(name).map_err(|error| LoadError::Said(error.to_string()))?;
     let mut options = LogOptions::default();
     options.small = small;
     let log = node.open_log(&name, options)?;
@@ -89,22 +96,17 @@ pub(crate) fn load(
     metas: Vec<QueueMeta>,
     present: &HashSet<(QueueId, Band)>,
 ) -> Result<Loaded, LoadError> {
-    let events = open(node, &crate::logs::events(layout.shard), true)?;
+    let events = open_whole(node, &crate::logs::events(layout.shard), true)?;
     if events.tail() == Offset(0) {
         if metas.iter().any(|meta| present.iter().any(|(id, _)| *id == meta.id)) {
             // It is made before any queue has a log. Without it all that was acknowledged would come back.
             let log = events.name();
-            return Err(LoadError::Name(format!(
+            return Err(LoadError::Said(format!(
                 "{log} has no events, though its queues have messages: bring it back"
             )));
         }
         // The log has a file from now on, so that events go on when there is no space for one.
-        let parts = state::Shard::new().snapshot();
-        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-        let mut entries = vec![Entry::SnapshotBegin { parts: count }];
-        entries.extend(parts.into_iter().map(Entry::SnapshotPart));
-        entries.push(Entry::SnapshotEnd { parts: count });
-        for entry in entries {
+        for entry in Entry::snapshot(state::Shard::new().snapshot()) {
             let mut bytes = Vec::new();
             entry.encode(&mut bytes);
             let written = events.publish(WriteClass::Coordination, &[NewRecord::new(&bytes)]);
@@ -116,7 +118,7 @@ pub(crate) fn load(
     }
     let frame = Frame { boot: time.boot(), now_ms: time.boot_ms() };
     let mut state = replay(&events, &metas, &frame)?;
-    let marks_log = open(node, &crate::logs::marks(layout.shard), true)?;
+    let marks_log = open_whole(node, &crate::logs::marks(layout.shard), true)?;
     let mut marks = Marks::new(layout.key, MARKS_BYTES, MARKS_WINDOW_MS);
     restore_carried(&mut marks, &marks_log, time)?;
     let mut queues = HashMap::new();
@@ -132,7 +134,7 @@ pub(crate) fn load(
             runtime.unreadable = Some((why, Duration::MAX));
         }
         for band in (0..10).filter_map(Band::new).filter(|band| present.contains(&(id, *band))) {
-            let log = match open(node, &crate::logs::queue(id, band), false) {
+            let log = match open_whole(node, &crate::logs::queue(id, band), false) {
                 Ok(log) => log,
                 Err(error) => {
                     tracing::error!(queue = %runtime.meta.name, %error, "a queue's log cannot be opened");
@@ -235,15 +237,11 @@ fn restore_published(marks: &mut Marks, queue: QueueId, band: Band, log: &Log, t
                 let Ok(Some(key)) = message::decode_key(found.headers) else { return };
                 let payload = bytes::Bytes::copy_from_slice(found.payload);
                 let millis = found.header.millis;
-                let Ok((head, message)) = message::decode(found.headers, payload, millis) else {
+                let Ok((_, message)) = message::decode(found.headers, payload, millis) else {
                     return;
                 };
-                let mark = Mark {
-                    content: marks.digests().content(&message.content),
-                    seq: head.seq,
-                    bytes: u32::try_from(message.content.size()).unwrap_or(u32::MAX),
-                    place: Place { band, offset: found.offset },
-                };
+                let place = Place { band, offset: found.offset };
+                let mark = Mark::of(marks.digests(), &message, place);
                 marks.restore_message(queue, key, mark, millis, &now);
             })?;
             if read.is_none() {
@@ -268,7 +266,7 @@ impl Owner {
             .iter()
             .flat_map(|(id, runtime)| runtime.lanes.keys().map(|band| (*id, *band)))
             .collect();
-        let work = self.block(move || load_again(&shared, &time, layout, metas, &present));
+        let work = self.block(move || load(&shared.node, &time, layout, metas, &present));
         self.fly(async move {
             let loaded = work.await;
             let loaded = match loaded {
@@ -277,7 +275,7 @@ impl Owner {
                     // The disk is given a moment.
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     failed
-                        .unwrap_or_else(|| Err(LoadError::Name("the load did not end".to_owned())))
+                        .unwrap_or_else(|| Err(LoadError::Said("the load did not end".to_owned())))
                 }
             };
             super::Done::Loaded(Box::new(loaded))
@@ -315,6 +313,9 @@ impl Owner {
         self.marks_log = marks_log;
         self.reset_upkeep();
         self.mode = Mode::Running;
+        // One that fails at once again is not loaded without a pause.
+        self.reload_pause = (self.reload_pause * 2).clamp(RELOAD_PAUSE.0, RELOAD_PAUSE.1);
+        self.reload_at = self.time.elapsed() + self.reload_pause;
         for id in self.queues.keys().copied().collect::<Vec<_>>() {
             self.touched(id);
             self.advance_waiting(id);
@@ -323,14 +324,4 @@ impl Owner {
         self.woken.extend(parked);
         tracing::info!(shard = %self.layout, "the shard is loaded again");
     }
-}
-
-fn load_again(
-    shared: &Shared,
-    time: &Time,
-    layout: Layout,
-    metas: Vec<QueueMeta>,
-    present: &HashSet<(QueueId, Band)>,
-) -> Result<Loaded, LoadError> {
-    load(&shared.node, time, layout, metas, present)
 }

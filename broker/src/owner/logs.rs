@@ -30,9 +30,7 @@ fn survivors(log: &Log, band: Band, end: Offset, digests: Digests) -> Vec<Surviv
         let millis = record.millis;
         let decoded = message::decode(&record.headers, record.payload.into(), millis);
         let Ok((head, stored)) = decoded else { continue };
-        let content = digests.content(&stored.content);
-        let bytes = u32::try_from(stored.content.size()).unwrap_or(u32::MAX);
-        let mark = Mark { content, seq: head.seq, bytes, place };
+        let mark = Mark::of(digests, &stored, place);
         found.push(Survivor { head, key: stored.content.key, mark, millis });
     }
     found
@@ -87,7 +85,12 @@ impl Owner {
                 self.next_seq.insert(queue, next);
                 let total = self.state.queue(queue).map_or(0, |state| total(state, band));
                 if let Some(runtime) = self.queues.get_mut(&queue) {
-                    runtime.lanes.insert(band, Lane::new(BandLog::Open(log), total));
+                    let lane = runtime.lanes.entry(band);
+                    let lane = lane.or_insert_with(|| Lane::new(BandLog::Opening, total));
+                    lane.log = BandLog::Open(log);
+                    if lane.flying == 0 {
+                        lane.total = total;
+                    }
                 }
                 self.touched(queue);
             }
@@ -115,12 +118,9 @@ impl Owner {
         }
         tracing::warn!(%queue, %why, "a log is opened again");
         if let Some(lane) = self.lane(queue, band) {
-            // What it had confirmed is on the disk; its offsets go on.
-            *lane = Lane {
-                log: BandLog::Opening,
-                ahead: Default::default(),
-                ..Lane::new(BandLog::Opening, lane.total)
-            };
+            // What it had confirmed is on the disk; its offsets go on. What is under way is still to be heard of.
+            lane.log = BandLog::Opening;
+            lane.ahead.clear();
             self.open(queue, band);
         }
     }

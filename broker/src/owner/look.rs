@@ -44,7 +44,7 @@ impl Owner {
         };
         let now = self.time.elapsed();
         let mut consumers: Vec<Consumer> = Vec::with_capacity(runtime.consumers.len());
-        for (name, asked) in &runtime.consumers {
+        for (name, last) in &runtime.consumers {
             let waiting = runtime.waiters.iter().filter(|waiter| {
                 waiter.ask.consumer.as_ref().map(crate::name::ConsumerName::as_str)
                     == name.as_deref()
@@ -54,14 +54,14 @@ impl Owner {
                 name: name.clone(),
                 in_flight: state.in_flight_of(known.as_ref()),
                 waiting: waiting.count() as u64,
-                idle: now.saturating_sub(asked.last),
+                idle: now.saturating_sub(*last),
             });
         }
         consumers.sort_by_key(|consumer| consumer.idle);
         let _ = answer.send(Ok(consumers));
     }
 
-    /// Asks what a publish and a receive would be told now (Q7). Takes nothing.
+    /// Asks what a publish and a receive would be told now (Q7). Takes nothing, but counts as one decision of admission's.
     pub(super) fn explain(&mut self, queue: QueueId, answer: Answer<Explained>) {
         let explained = self.explained(queue).ok_or_else(|| self.no_queue(queue));
         let _ = answer.send(explained);
@@ -146,7 +146,7 @@ impl Owner {
                 let deadline = self.state.queue(queue)?.next_deadline()?;
                 Some(Duration::from_millis(deadline.saturating_sub(self.time.boot_ms())))
             }
-            Why::Paused | Why::NodeInFlightCap => None,
+            Why::Paused | Why::NodeInFlightCap | Why::Storage => None,
         }
     }
 
@@ -183,5 +183,6 @@ fn sentence(why: Why, counts: &crate::api::Counts, max_in_flight: u32) -> String
         }
         Why::NodeInFlightCap => "as many messages are in flight as the broker allows".to_owned(),
         Why::Concurrency => "this consumer holds as many as it asked for".to_owned(),
+        Why::Storage => "deliveries cannot be written: the disk takes nothing".to_owned(),
     }
 }

@@ -16,7 +16,7 @@ mod settle;
 mod upkeep;
 
 pub(crate) use command::{Answer, Command, Handed};
-pub(crate) use load::{Layout, LoadError, Loaded, load};
+pub(crate) use load::{Layout, LoadError, Loaded, load, open_whole};
 
 use crate::api::{Fault, QueueId, Seq};
 use crate::boot::Time;
@@ -146,6 +146,9 @@ pub(crate) struct Owner {
     marks_told: u64,
     upkeep: upkeep::Upkeep,
     next_tick: Duration,
+    /// When the shard may be loaded again, and how long it was to wait for that.
+    reload_at: Duration,
+    reload_pause: Duration,
     retry_at: Option<Duration>,
 }
 
@@ -168,7 +171,7 @@ impl Owner {
         let (hand, handed) = mpsc::unbounded_channel();
         let tally = Arc::new(std::sync::Mutex::new(Tally::default()));
         let time = shared.time.clone();
-        let Loaded { state, queues, next_seq, events, marks, marks_log, .. } = loaded;
+        let Loaded { state, queues, next_seq, events, marks, marks_log } = loaded;
         let mut owner = Self {
             time,
             shared,
@@ -196,6 +199,8 @@ impl Owner {
             marks_told: 0,
             upkeep: upkeep::Upkeep::default(),
             next_tick: Duration::ZERO,
+            reload_at: Duration::ZERO,
+            reload_pause: Duration::ZERO,
             retry_at: None,
         };
         let handle = Handle { commands: send, tally };
@@ -294,9 +299,13 @@ impl Owner {
     fn done(&mut self, done: Done) {
         match done {
             Done::Journal(done) => {
+                let durable = self.journal.durable();
                 let after = self.journal.handle(done, |flight| {
                     self.work.push(Box::pin(async move { Done::Journal(flight.await) }));
                 });
+                if self.journal.durable() > durable {
+                    self.reload_pause = Duration::ZERO;
+                }
                 self.after(after);
             }
             Done::Publish(done) => self.publish_done(*done),
@@ -388,13 +397,7 @@ impl Owner {
 
     /// Tells those who read numbers without asking.
     fn tell(&mut self) {
-        let now = self.state.in_flight();
-        if now >= self.in_flight_told {
-            self.shared.in_flight.fetch_add(now - self.in_flight_told, Ordering::Relaxed);
-        } else {
-            self.shared.in_flight.fetch_sub(self.in_flight_told - now, Ordering::Relaxed);
-        }
-        self.in_flight_told = now;
+        tell_share(&self.shared.in_flight, &mut self.in_flight_told, self.state.in_flight());
         for queue in &self.touched {
             if let Some(state) = self.state.queue(*queue) {
                 self.shared.registry.tell(*queue, &state.counts(), state.paused());
@@ -402,11 +405,8 @@ impl Owner {
         }
         self.upkeep.dirty.extend(self.touched.drain());
         let marks = self.marks.bytes() as u64;
-        let shared = &self.shared.marks_bytes;
-        shared.fetch_add(marks, Ordering::Relaxed);
-        let all =
-            shared.fetch_sub(self.marks_told, Ordering::Relaxed).saturating_sub(self.marks_told);
-        self.marks_told = marks;
+        tell_share(&self.shared.marks_bytes, &mut self.marks_told, marks);
+        let all = self.shared.marks_bytes.load(Ordering::Relaxed);
         // What the other shards do not use, and an eighth of all in any case.
         let free = load::MARKS_BYTES.saturating_sub(usize::try_from(all).unwrap_or(usize::MAX));
         self.marks
@@ -432,4 +432,14 @@ impl Owner {
         }
         true
     }
+}
+
+/// Brings one's share of a sum from what it was told to what it is now.
+fn tell_share(sum: &AtomicU64, told: &mut u64, now: u64) {
+    if now >= *told {
+        sum.fetch_add(now - *told, Ordering::Relaxed);
+    } else {
+        sum.fetch_sub(*told - now, Ordering::Relaxed);
+    }
+    *told = now;
 }

@@ -81,6 +81,7 @@ struct Pick {
     index: usize,
     seq: Seq,
     headers: Vec<u8>,
+    /// For its key; without one it is not used.
     content_hash: u64,
 }
 
@@ -150,7 +151,7 @@ impl Owner {
         // Each turn answers messages, or leaves.
         loop {
             let queue = job.queue;
-            let Some(log) = self.log_for(&mut job) else { return self.wait_for_log(job) };
+            let Some(log) = self.log_for(&job) else { return self.wait_for_log(job) };
             let log = match log {
                 Ok(log) => log,
                 Err(fault) => return job.refuse(&fault),
@@ -186,7 +187,7 @@ impl Owner {
     }
 
     /// The log of the band, if it is there and takes appends now. `None` if it must be waited for.
-    fn log_for(&mut self, job: &mut Job) -> Option<Result<Log, Fault>> {
+    fn log_for(&mut self, job: &Job) -> Option<Result<Log, Fault>> {
         let Some(runtime) = self.queues.get_mut(&job.queue) else {
             return Some(Err(self.no_queue(job.queue)));
         };
@@ -240,11 +241,14 @@ impl Owner {
         let mut keys = std::collections::HashSet::new();
         while at < job.messages.len() && picks.len() < CHUNK_MESSAGES {
             let message = &job.messages[at];
-            let hash = self.marks.digests().content(message);
-            let look = match &message.key {
-                None => Look::New,
-                Some(key) if keys.contains(key.as_str()) => Look::InProgress,
-                Some(key) => self.marks.look(job.queue, key, hash, now),
+            // Hashed only where there is a key to tell it by: it takes time in proportion to the payload.
+            let (look, hash) = match &message.key {
+                None => (Look::New, 0),
+                Some(key) if keys.contains(key.as_str()) => (Look::InProgress, 0),
+                Some(key) => {
+                    let hash = self.marks.digests().content(message);
+                    (self.marks.look(job.queue, key, hash, now), hash)
+                }
             };
             match look {
                 Look::New => {
@@ -400,10 +404,6 @@ impl Owner {
     }
 
     fn delay(&mut self, job: Job, wait: Duration) {
-        let queue = job.queue;
-        if let Some(runtime) = self.queues.get_mut(&queue) {
-            runtime.delayed += 1;
-        }
         self.fly(async move {
             tokio::time::sleep(wait).await;
             Done::Delayed(Box::new(job))
@@ -412,9 +412,6 @@ impl Owner {
 
     /// A publish has waited out its delay.
     pub(super) fn delay_over(&mut self, job: Job) {
-        if let Some(runtime) = self.queues.get_mut(&job.queue) {
-            runtime.delayed = runtime.delayed.saturating_sub(1);
-        }
         // A job that waits for the log goes before those that come now; a delayed one takes its turn among them.
         self.publish(job);
     }

@@ -129,12 +129,6 @@ pub(super) struct Waiter {
     pub(super) until: Duration,
 }
 
-/// What is remembered of a consumer.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) last: Duration,
-}
-
 /// A queue.
 #[derive(Debug)]
 pub(super) struct Runtime {
@@ -144,15 +138,14 @@ pub(super) struct Runtime {
     pub(super) jobs: VecDeque<Job>,
     /// Messages staged and not confirmed.
     pub(super) staged: u64,
-    /// Publishes that wait out a delay.
-    pub(super) delayed: u64,
     pub(super) waiters: VecDeque<Waiter>,
     /// Redelivered messages that were read.
     pub(super) again: HashMap<Seq, Loaded>,
     pub(super) again_loading: bool,
     /// Why it cannot be read, since the last try, and when to try again.
     pub(super) unreadable: Option<(String, Duration)>,
-    pub(super) consumers: HashMap<Option<String>, Asked>,
+    /// When each consumer asked last.
+    pub(super) consumers: HashMap<Option<String>, Duration>,
     pub(super) last_receive: Option<Duration>,
     pub(super) published: u64,
     pub(super) delivered: u64,
@@ -166,7 +159,6 @@ impl Runtime {
             lanes: BTreeMap::new(),
             jobs: VecDeque::new(),
             staged: 0,
-            delayed: 0,
             waiters: VecDeque::new(),
             again: HashMap::new(),
             again_loading: false,
@@ -179,17 +171,20 @@ impl Runtime {
         }
     }
 
+    /// The logs that can be read.
+    pub(super) fn open_logs(&self) -> Vec<(Band, Log)> {
+        let open = |(band, lane): (&Band, &Lane)| Some((*band, lane.open()?.clone()));
+        self.lanes.iter().filter_map(open).collect()
+    }
+
     pub(super) fn note_consumer(&mut self, name: Option<&str>, now: Duration) {
-        if let Some(asked) = self.consumers.get_mut(&name.map(str::to_owned)) {
-            asked.last = now;
-            return;
-        }
-        if self.consumers.len() >= CONSUMERS_MAX {
-            let oldest = self.consumers.iter().min_by_key(|(_, asked)| asked.last);
+        let name = name.map(str::to_owned);
+        if self.consumers.len() >= CONSUMERS_MAX && !self.consumers.contains_key(&name) {
+            let oldest = self.consumers.iter().min_by_key(|(_, last)| **last);
             if let Some(name) = oldest.map(|(name, _)| name.clone()) {
                 self.consumers.remove(&name);
             }
         }
-        self.consumers.insert(name.map(str::to_owned), Asked { last: now });
+        self.consumers.insert(name, now);
     }
 }

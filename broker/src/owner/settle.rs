@@ -115,16 +115,10 @@ impl Owner {
             let _ = answer.send(Err(self.no_queue(queue)));
             return;
         };
-        if state.paused() == paused {
-            // Said only when what made it so is durable.
-            let then = Box::new(move |durable: Result<_, Fault>| {
-                let _ = answer.send(durable.map(|_| Paused { paused, changed: false }));
-            });
-            self.event(Event::Paused { queue, paused }, Some(then));
-            return;
-        }
+        let changed = state.paused() != paused;
+        // Also where nothing changes: it is said only when what made it so is durable.
         let then = Box::new(move |durable: Result<_, Fault>| {
-            let _ = answer.send(durable.map(|_| Paused { paused, changed: true }));
+            let _ = answer.send(durable.map(|_| Paused { paused, changed }));
         });
         self.event(Event::Paused { queue, paused }, Some(then));
         self.touched(queue);
@@ -135,7 +129,6 @@ impl Owner {
     pub(super) fn declare(&mut self, meta: QueueMeta, answer: Answer<()>) {
         let id = meta.id;
         self.state.add(id, &meta.settings);
-        self.state.set_settings(id, &meta.settings);
         match self.queues.get_mut(&id) {
             Some(runtime) => runtime.meta = meta,
             None => {

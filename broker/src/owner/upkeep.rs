@@ -4,7 +4,7 @@
 //! segment holds are carried to the marks log.
 
 use super::{Done, Mode, Owner};
-use crate::api::{Band, Fault, QueueId};
+use crate::api::{Band, QueueId};
 use crate::event::Entry;
 use crate::marks::{self, CarriedMark};
 use plimsoll::error::AppendError;
@@ -66,7 +66,7 @@ impl Owner {
         }
         self.next_tick = now + super::IDLE_TICK;
         if self.mode != Mode::Running {
-            if self.mode == Mode::Draining && self.work.is_empty() {
+            if self.mode == Mode::Draining && self.work.is_empty() && now >= self.reload_at {
                 self.reload();
             }
             return;
@@ -264,37 +264,29 @@ impl Owner {
         }
     }
 
-    pub(super) fn write_snapshot(&mut self) {
+    fn write_snapshot(&mut self) {
         self.upkeep.snapshot.running = true;
         let parts = self.state.snapshot();
         self.upkeep.snapshot.last_bytes = parts.iter().map(|part| part.len() as u64).sum();
         let begin = Arc::new(AtomicU64::new(0));
-        let first = Arc::clone(&begin);
-        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-        let mut entries = vec![Entry::SnapshotBegin { parts: count }];
-        entries.extend(parts.into_iter().map(Entry::SnapshotPart));
-        entries.push(Entry::SnapshotEnd { parts: count });
-        let last = entries.len() - 1;
-        for (at, entry) in entries.iter().enumerate() {
-            let (first, begin) = (Arc::clone(&first), Arc::clone(&begin));
+        for entry in Entry::snapshot(parts) {
+            let begin = Arc::clone(&begin);
             let done = Arc::clone(&self.upkeep.snapshot.done);
-            let then: Option<super::journal::Then> = if at == 0 {
-                Some(Box::new(move |durable: Result<Offset, Fault>| {
+            let then: Option<super::journal::Then> = match entry {
+                Entry::SnapshotBegin { .. } => Some(Box::new(move |durable| {
                     if let Ok(offset) = durable {
-                        first.store(offset.0 + 1, Ordering::Relaxed);
+                        begin.store(offset.0 + 1, Ordering::Relaxed);
                     }
-                }))
-            } else if at == last {
-                // In order: the first one is durable when this one is.
-                Some(Box::new(move |durable: Result<Offset, Fault>| {
+                })),
+                // In order: its begin is durable when this is.
+                Entry::SnapshotEnd { .. } => Some(Box::new(move |durable| {
                     if durable.is_ok() {
                         done.store(begin.load(Ordering::Relaxed), Ordering::Relaxed);
                     }
-                }))
-            } else {
-                None
+                })),
+                Entry::SnapshotPart(_) | Entry::Event(_) => None,
             };
-            self.journal.push(entry, then);
+            self.journal.push(&entry, then);
         }
         self.journal.reset_written();
     }
