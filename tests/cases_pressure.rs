@@ -61,6 +61,7 @@ impl Machine {
             withheld: 0,
             inodes,
             inodes_available: inodes,
+            inodes_from_blocks: false,
         }));
     }
 
@@ -194,6 +195,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_named() {
         withheld: 0,
         inodes: 200,
         inodes_available: 3,
+        inodes_from_blocks: false,
     };
     machine.fs.set_space(Some(space));
     machine.tick(&node);
@@ -224,6 +226,7 @@ fn case_A10_what_is_kept_back_takes_a_twentieth_of_the_inodes_at_most() {
         withheld: 0,
         inodes: 200,
         inodes_available: 190,
+        inodes_from_blocks: false,
     }));
     let node = machine.start();
     for _ in 0..3 {
@@ -634,7 +637,14 @@ fn the_books_of_a_log_on_another_mount_are_those_of_its_device() {
     let inodes = 1 << 20;
     // A tiny and a small file fit above hard at 12 MiB, and no main one of 1 MiB.
     let available = 12 * MIB + 500_000;
-    let space = Space { total: 64 * MIB, available, withheld: 0, inodes, inodes_available: inodes };
+    let space = Space {
+        total: 64 * MIB,
+        available,
+        withheld: 0,
+        inodes,
+        inodes_available: inodes,
+        inodes_from_blocks: false,
+    };
     machine.fs.set_space_at("/data/logs/apart", Some(space)).unwrap();
     let node = machine.start();
     let log = open(&node, "apart");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, non_snake_case)]
 
 use plimsoll::clock::{Clock, ManualClock};
-use plimsoll::error::{AppendError, PublishError};
+use plimsoll::error::{AppendError, CommitError, CommitFailure, PublishError};
 use plimsoll::fs::sim::{Fault, OpKind, SimFileSystem, What};
 use plimsoll::fs::{File, FileSystem};
 use plimsoll::types::Fraction;
@@ -173,6 +173,109 @@ fn right_after_a_start_on_a_full_disk_what_is_kept_back_comes_before_a_publish()
     assert_eq!(node.stats().pools[0].kept_back_missing, 0);
     filler.set_len(len - 2 * TINY).unwrap();
     publish(&publisher, WriteClass::Publish, 100).unwrap();
+}
+
+/// A machine that keeps eight files back and has room for no other; how many are left.
+fn with_kept_back() -> (Machine, Node) {
+    let mut machine = Machine::new();
+    machine.fs.set_capacity(Some(64 << 20));
+    machine.options.limits.pool.budget = Fraction::percent(0);
+    machine.options.limits.pool.kept_back = Size(8 * TINY);
+    let node = machine.start();
+    while node.step() {}
+    fill(&machine);
+    assert_eq!(kept_back(&node), 8);
+    (machine, node)
+}
+
+fn kept_back(node: &Node) -> u64 {
+    node.stats().pools[0].kept_back_bytes / TINY
+}
+
+/// No room for a name in that directory, the next `times` times, as XFS answers where the directory must grow. The first rename
+/// there asks only whether it is another mount.
+fn no_room_for_names(machine: &Machine, dir: &str, times: u64) {
+    for at in 1..=times {
+        machine.fs.inject(Fault::nth(OpKind::Rename, at, What::Errno(libc::ENOSPC)).on(dir));
+    }
+}
+
+fn had_no_room(error: &PublishError) -> bool {
+    matches!(error, PublishError::Commit(CommitError { reason: CommitFailure::Disk(disk), .. }) if disk.is_no_space())
+}
+
+/// A directory that had to grow for a file's name found no room on a full disk, and the acknowledgement failed though its
+/// file was there.
+#[test]
+fn i9_a_directory_that_must_grow_for_an_acknowledgement_is_given_room_of_what_is_kept_back() {
+    for times in 0..3 {
+        let (machine, node) = with_kept_back();
+        let log = open(&node, "events");
+        no_room_for_names(&machine, "logs/events", times);
+        publish(&log, WriteClass::Acknowledge, 100).unwrap();
+        assert_eq!(machine.fs.faults_waiting(), 0);
+        assert_eq!(kept_back(&node), 8 - 1 - times, "its own, and one for each time");
+        publish(&log, WriteClass::Acknowledge, 100).unwrap();
+        assert_eq!(kept_back(&node), 8 - 1 - times);
+    }
+}
+
+#[test]
+fn i9_what_is_kept_back_makes_no_room_for_the_name_of_a_publish() {
+    let (machine, node) = with_kept_back();
+    let (filler, len) = fill(&machine);
+    filler.set_len(len - (2 << 20)).unwrap();
+    let log = open(&node, "queue");
+    no_room_for_names(&machine, "logs/queue", 1);
+    let error = publish(&log, WriteClass::Publish, 100).unwrap_err();
+    assert!(had_no_room(&error), "{error:?}");
+    assert_eq!((kept_back(&node), machine.fs.faults_waiting()), (8, 0));
+    publish(&log, WriteClass::Publish, 100).unwrap();
+}
+
+#[test]
+fn a_name_that_never_finds_room_costs_half_of_what_is_kept_back_and_no_more() {
+    let (machine, node) = with_kept_back();
+    let log = open(&node, "events");
+    let never = Fault::nth(OpKind::Rename, 0, What::Errno(libc::ENOSPC)).on("logs/events");
+    machine.fs.inject(never.forever());
+    for _ in 0..10 {
+        let error = publish(&log, WriteClass::Acknowledge, 100).unwrap_err();
+        assert!(had_no_room(&error), "{error:?}");
+    }
+    assert!(kept_back(&node) >= 4, "{}", kept_back(&node));
+    assert!(log.stopped().is_none(), "{:?}", log.stopped());
+    machine.fs.clear_faults();
+    assert_eq!(publish(&log, WriteClass::Acknowledge, 100).unwrap(), Offset(0));
+    // Another one's directory has room.
+    publish(&open(&node, "others"), WriteClass::Acknowledge, 100).unwrap();
+}
+
+#[test]
+fn a_log_heals_where_the_name_of_its_new_file_finds_no_room() {
+    for again in [false, true] {
+        let (machine, node) = with_kept_back();
+        let log = open(&node, "events");
+        publish(&log, WriteClass::Acknowledge, 100).unwrap();
+        let before = kept_back(&node);
+        machine.fs.inject(Fault::nth(OpKind::Sync, 0, What::Errno(libc::EIO)));
+        no_room_for_names(&machine, "logs/events", 2);
+        publish(&log, WriteClass::Acknowledge, 100).unwrap_err();
+        assert!(log.stopped().is_none() && machine.fs.faults_waiting() == 0);
+        assert_eq!(kept_back(&node), before - 1 - 2);
+        if again {
+            // In another life, with a tail to be carried.
+            drop((log, node));
+            machine.fs.process_death();
+            let node = machine.start();
+            assert_eq!(
+                publish(&open(&node, "events"), WriteClass::Acknowledge, 9).unwrap(),
+                Offset(1)
+            );
+        } else {
+            assert_eq!(publish(&log, WriteClass::Acknowledge, 100).unwrap(), Offset(1));
+        }
+    }
 }
 
 /// Two directories on one full device: the second has used up what is kept back in it, and the first has a log with a

@@ -13,7 +13,7 @@ use plimsoll::format::{Key, RECORDS_POSITION};
 use plimsoll::fs::{FileSystem, OsFileSystem};
 use plimsoll::recovery::{Context, RecoverError, Recovered, Tail, look, recover};
 use plimsoll::segment::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
-use plimsoll::types::{Generation, LogId, Offset, SizeClass};
+use plimsoll::types::{Generation, LogId, Offset, SizeClass, WriteClass};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,10 @@ impl SegmentSource for Deletes {
 
     fn take(&self, _: &Want<'_>) -> Result<Spare, TakeError> {
         Err(io::Error::from_raw_os_error(libc::ENOSPC).into())
+    }
+
+    fn make_room(&self, _: WriteClass) -> bool {
+        false
     }
 
     fn give_back(&self, _: Spare) {}

@@ -73,6 +73,8 @@ pub struct Space {
     pub inodes: u64,
     /// Inodes that an ordinary process may still use.
     pub inodes_available: u64,
+    /// Inodes are made of free blocks as they are needed (XFS), so that `inodes` falls as the file system fills.
+    pub inodes_from_blocks: bool,
 }
 
 impl Space {

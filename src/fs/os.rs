@@ -10,6 +10,7 @@ use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, OFlag, fallocate, open};
 use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::statfs::{XFS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{fdatasync, fsync, ftruncate};
 use std::ffi::OsStr;
 use std::io;
@@ -125,7 +126,10 @@ impl FileSystem for OsFileSystem {
             Errno::result(unsafe { libc::fstatvfs(fd.as_raw_fd(), raw.as_mut_ptr()) })
         })?;
         // SAFETY: the call above answered without an error, so it filled in the whole of it.
-        Ok(space_of(unsafe { raw.assume_init_ref() }))
+        let space = space_of(unsafe { raw.assume_init_ref() });
+        // Advice only: not told, the count is taken for fixed, as it is nearly everywhere.
+        let told = fstatfs(&fd).is_ok_and(|told| told.filesystem_type() == XFS_SUPER_MAGIC);
+        Ok(Space { inodes_from_blocks: told, ..space })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
@@ -288,6 +292,7 @@ fn space_of(raw: &libc::statvfs) -> Space {
             .saturating_mul(fragment),
         inodes: u64::from(raw.f_files),
         inodes_available: u64::from(raw.f_favail),
+        inodes_from_blocks: false,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::format::checkpoint::Checkpoint;
 use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, WINDOW};
 use crate::fs::{File, Write};
 use crate::planted::{self, Fault};
-use crate::segment::Access;
+use crate::segment::{Access, Spare, rename_in};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl Shared {
         job.chunk.buffer.extend(padding).fill(0);
         let file = match job.chunk.spare.take() {
             Some(spare) if job.replaces => return self.write_replacing(&job.chunk, spare),
-            Some(spare) => match self.name(&segment.path, &spare.path) {
+            Some(spare) => match self.name(&segment.path, &spare) {
                 Ok(()) => {
                     self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
                     spare.file
@@ -225,8 +225,8 @@ impl Shared {
     /// Moves a spare to its name in the log and makes that durable, in both directories where it was not moved into the
     /// log's before: a name that is only in the cache is gone after a power cut, and with it every record that was
     /// confirmed in the file.
-    fn name(&self, path: &std::path::Path, spare: &std::path::Path) -> Result<(), Failed> {
-        if let Err(error) = self.fs.rename(spare, path) {
+    fn name(&self, path: &std::path::Path, spare: &Spare) -> Result<(), Failed> {
+        if let Err(error) = rename_in(&*self.fs, &*self.source, spare, path) {
             // Where the answer does not prove that nothing was done, the name may be there: healing replaces it.
             let refused = matches!(
                 error.raw_os_error(),
@@ -243,7 +243,7 @@ impl Shared {
             synced.map_err(Failed::named)?;
         }
         let spares = self.source.spares_dir();
-        let leaves = spare.parent() == Some(spares);
+        let leaves = spare.path.parent() == Some(spares);
         if leaves && !planted::is(Fault::FirstCommitWithoutSparesDirectory) {
             let synced = self.fs.sync_dir(spares).disk("sync", spares);
             synced.map_err(Failed::named)?;
@@ -267,7 +267,7 @@ impl Shared {
         let next = state.chunks.front_mut().and_then(|chunk| chunk.spare.take());
         drop(state);
         if let Some(spare) = next
-            && self.name(&segment.path, &spare.path).is_ok()
+            && self.name(&segment.path, &spare).is_ok()
         {
             let header = Write { position: 0, bytes: &segment.header().encode() };
             let _ = spare.file.write_and_sync(&[header]);

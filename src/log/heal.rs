@@ -7,8 +7,9 @@ use crate::error::{DiskError, Stopped};
 use crate::format::header::Origin;
 use crate::format::name::segment_file;
 use crate::planted::{self, Fault};
-use crate::segment::{Access, Reuse, Spare, Want, install};
+use crate::segment::{Access, Reuse, Spare, Want, install, rename_in};
 use crate::types::WriteClass;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -158,7 +159,8 @@ impl Shared {
             let _ = self.fs.remove_file(&segment.path);
             let _ = self.fs.sync_dir(&self.dir);
         }
-        install(&*self.fs, spare, &segment.header(), &[], &self.dir, &name, spares)
+        let rename = |to: &Path| rename_in(&*self.fs, &*self.source, spare, to);
+        install(&*self.fs, spare, &segment.header(), &[], [&self.dir, spares], &name, rename)
             .map(drop)
             .map_err(|error| DiskError::new("install", &segment.path, error))
     }

@@ -10,7 +10,7 @@ use super::commit::Failed;
 use super::state::{Chunk, State};
 use crate::error::{DiskContext, DiskError};
 use crate::fs::Write;
-use crate::segment::{Access, Reuse, Spare};
+use crate::segment::{Access, Reuse, Spare, rename_in};
 use std::io;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Shared {
             self.delete_spare(&spare);
             return Err(Failed::untouched(DiskError::new("write and sync", &spare.path, error)));
         }
-        if let Err(error) = self.fs.rename(&spare.path, &segment.path) {
+        if let Err(error) = rename_in(&*self.fs, &*self.source, &spare, &segment.path) {
             if error.raw_os_error() == Some(libc::EXDEV) {
                 self.source.cannot_rename_into(&self.dir);
             }

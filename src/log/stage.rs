@@ -283,7 +283,7 @@ impl Shared {
         let mut buffers = self.reserve_buffers(state, batch)?;
         permit.use_up()?;
         for (new, &len) in batch.records.iter().zip(&batch.lens) {
-            self.stage_one(state, &mut buffers, new, len, now);
+            self.stage_one(state, &mut buffers, new, len, (now, permit.class()));
         }
         state.last_append = self.clock.elapsed();
         self.reserve_ahead(state);
@@ -333,10 +333,10 @@ impl Shared {
         buffers: &mut Vec<Buffer>,
         new: &NewRecord<'_>,
         len: u64,
-        now: u64,
+        (now, purpose): (u64, WriteClass),
     ) {
         if state.space_left().is_none_or(|(_, left)| left < len) {
-            self.begin_file(state);
+            self.begin_file(state, purpose);
         }
         if state.open_chunk().is_none() {
             let buffer = buffers.pop().unwrap_or_else(|| Buffer::new(&self.buffers));
@@ -373,13 +373,14 @@ impl Shared {
     }
 
     /// Lets staging go on in the next reserved file. Nothing is written into it yet, not even its header.
-    fn begin_file(&self, state: &mut State) {
-        let Some(spare) = state.reserved.pop_front() else {
+    fn begin_file(&self, state: &mut State, purpose: WriteClass) {
+        let Some(mut spare) = state.reserved.pop_front() else {
             unreachable!("all files of a batch are reserved before it is staged")
         };
         let segment = self.new_segment(state, &spare, state.next, state.millis, Origin::Roll);
         state.segments.push_back(Arc::clone(&segment));
         state.active = Some(Active::new(segment));
+        spare.purpose = purpose;
         state.opening = Some(spare);
     }
 

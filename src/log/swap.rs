@@ -74,7 +74,10 @@ impl Shared {
         };
         let name = segment_file(segment.base);
         let spares = self.source.spares_dir();
-        match install(&*self.fs, &spare, &segment.header(), &[], &self.dir, &name, spares) {
+        // It frees space only later: no spare is deleted for its name.
+        let rename = |to: &std::path::Path| self.fs.rename(&spare.path, to);
+        match install(&*self.fs, &spare, &segment.header(), &[], [&self.dir, spares], &name, rename)
+        {
             Ok(_) => (self.take_over(&segment, &spare), Ok(())),
             Err(error) => {
                 if error.raw_os_error() == Some(libc::EXDEV) {

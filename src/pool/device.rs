@@ -149,10 +149,13 @@ impl DeviceState {
     }
 
     /// How many files may be kept back on the device for its inodes' sake: the share that counts for bytes counts for them,
-    /// or what is kept back would itself be what the device is short of.
+    /// or what is kept back would itself be what the device is short of. Where inodes are made of free blocks the count falls as
+    /// the device fills, and with it would what is kept back, just when it is needed.
     fn kept_back_files(&self) -> u64 {
         match self.space {
-            Some(space) if space.inodes > 0 => self.options.kept_back_share.of(space.inodes),
+            Some(space) if space.inodes > 0 && !space.inodes_from_blocks => {
+                self.options.kept_back_share.of(space.inodes)
+            }
             _ => u64::MAX,
         }
     }
@@ -274,10 +277,36 @@ mod tests {
         state.books.push(book);
         assert_eq!(state.releasable(), 0, "before the first sample all of them are kept back");
         let (total, available) = (128 << 20, 0);
-        state.space =
-            Some(Space { total, available, withheld: 98 << 20, inodes: 0, inodes_available: 0 });
+        state.space = Some(Space {
+            total,
+            available,
+            withheld: 98 << 20,
+            inodes: 0,
+            inodes_available: 0,
+            inodes_from_blocks: false,
+        });
         assert_eq!(state.releasable(), 0);
         state.books[0].waiting.main.push_back(PathBuf::from("main"));
         assert_eq!(state.releasable(), 1 << 20);
+    }
+
+    #[test]
+    fn inodes_bound_what_is_kept_back_only_where_their_number_is_fixed() {
+        for (inodes_from_blocks, kept) in [(false, 5), (true, 102)] {
+            let device = Device::new(7, PoolLimits::default());
+            let mut state = device.lock();
+            let sizes = ClassSizes { tiny: 64 << 10, small: 512 << 10, main: 1 << 20 };
+            state.books.push(Book::new(sizes));
+            // As XFS says when it is nearly full: it has few inodes as it has few free blocks.
+            state.space = Some(Space {
+                total: 128 << 20,
+                available: 0,
+                withheld: 0,
+                inodes: 100,
+                inodes_available: 4,
+                inodes_from_blocks,
+            });
+            assert_eq!(state.holding(0).kept_back, kept);
+        }
     }
 }

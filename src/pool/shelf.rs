@@ -25,7 +25,7 @@ use crate::format::name::SEGMENT_SUFFIX;
 use crate::fs::{FileKind, FileSystem};
 use crate::planted::{self, Fault};
 use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
-use crate::types::{Generation, SizeClass};
+use crate::types::{Generation, SizeClass, WriteClass};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
@@ -320,6 +320,10 @@ impl SegmentSource for Shelf {
 
     fn take(&self, want: &Want<'_>) -> Result<Spare, TakeError> {
         self.take_spare(want)
+    }
+
+    fn make_room(&self, purpose: WriteClass) -> bool {
+        self.release_one().is_some() || purpose.may_use_kept_back() && self.sacrifice()
     }
 
     fn give_back(&self, spare: Spare) {

@@ -35,7 +35,7 @@ impl Shelf {
             // What is kept back is filled again first: without it nothing would free space.
             self.fill_kept_back()?;
         }
-        if let Some(spare) = self.find(want.class, false) {
+        if let Some(spare) = self.find(want.class, false, want.purpose) {
             return Ok(spare);
         }
         match self.take_fresh(&self.dir, want.class, want.purpose) {
@@ -121,7 +121,13 @@ impl Shelf {
     }
 
     /// Opens a spare that was taken out of the book.
-    fn open_ready(&self, class: SizeClass, shelved: Shelved, kept_back: bool) -> Option<Spare> {
+    fn open_ready(
+        &self,
+        class: SizeClass,
+        shelved: Shelved,
+        kept_back: bool,
+        purpose: WriteClass,
+    ) -> Option<Spare> {
         let Shelved { path, generation, prepared } = shelved;
         let file = match self.fs.open_write(&path) {
             Ok(file) => file,
@@ -146,14 +152,16 @@ impl Shelf {
         });
         self.bell.ring();
         let capacity = self.sizes.of(class);
-        Some(Spare { path, file, generation, class, capacity, kept_back })
+        Some(Spare { path, file, generation, class, capacity, kept_back, purpose })
     }
 
     /// A spare of `class`, stamped now if none is ready.
-    fn find(&self, class: SizeClass, kept_back: bool) -> Option<Spare> {
+    fn find(&self, class: SizeClass, kept_back: bool, purpose: WriteClass) -> Option<Spare> {
         loop {
             match self.with(|state| state.find(self.at, class, kept_back))? {
-                Found::Ready(shelved) => return self.open_ready(class, shelved, kept_back),
+                Found::Ready(shelved) => {
+                    return self.open_ready(class, shelved, kept_back, purpose);
+                }
                 Found::Waiting(path) => {
                     if self.stamp(class, path) == Stamped::NotNow {
                         return None;
@@ -228,7 +236,7 @@ impl Shelf {
         self.made(&making);
         let Making { path, file, class, capacity, .. } = making;
         let generation = Generation::FIRST;
-        Ok(Spare { path, file, generation, class, capacity, kept_back: false })
+        Ok(Spare { path, file, generation, class, capacity, kept_back: false, purpose })
     }
 
     pub(super) fn begin_making(
@@ -286,13 +294,15 @@ impl Shelf {
         }
         // Now it is worth the wait.
         self.settle_doubtful();
-        let there =
-            SizeClass::ALL.into_iter().filter(holds).find_map(|class| self.find(class, false));
+        let there = SizeClass::ALL
+            .into_iter()
+            .filter(holds)
+            .find_map(|class| self.find(class, false, want.purpose));
         if let Some(spare) = there {
             return Ok(spare);
         }
         if holds(&SizeClass::Tiny)
-            && let Some(spare) = self.find(SizeClass::Tiny, true)
+            && let Some(spare) = self.find(SizeClass::Tiny, true, want.purpose)
         {
             return Ok(spare);
         }

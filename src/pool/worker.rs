@@ -100,6 +100,20 @@ impl Shelf {
         self.release_at(self.at)
     }
 
+    /// Deletes one of the files that are kept back, for something that frees space as they do. Half of them stay: what does
+    /// not fit with the others gone would not with these, and they serve logs whose directory has room.
+    pub(super) fn sacrifice(&self) -> bool {
+        let path = self.with(|state| {
+            let holding = state.holding(self.at);
+            let spared = holding.held.tiny > holding.kept_back.div_ceil(2);
+            if spared { state.give_away(self.at, SizeClass::Tiny) } else { None }
+        });
+        let Some(path) = path else { return false };
+        self.with(|state| state.books[self.at].counters.deleted_released += 1);
+        self.remove(&path, self.sizes.of(SizeClass::Tiny), Freed::File);
+        true
+    }
+
     /// The same of one of the device's directories.
     fn release_at(&self, at: usize) -> Option<u64> {
         let (bytes, path) = self.with(|state| {

@@ -8,7 +8,7 @@ use crate::format::record::{self, RecordHeader};
 use crate::format::{Key, RECORDS_POSITION};
 use crate::fs::{FileSystem, Write};
 use crate::planted::{self, Fault};
-use crate::segment::{Reuse, Spare, Step, Walker, Want, install};
+use crate::segment::{Reuse, Spare, Step, Walker, Want, install, rename_in};
 use crate::types::{LogId, Offset, WriteClass};
 use std::io;
 use std::path::Path;
@@ -81,7 +81,8 @@ pub(super) fn heal(
     let writes = [Write { position: RECORDS_POSITION, bytes: &carried.bytes }];
     let name = segment_file(base);
     let spares = ctx.source.spares_dir();
-    let path = match install(ctx.fs, &spare, &header, &writes, dir, &name, spares) {
+    let rename = |to: &Path| rename_in(ctx.fs, ctx.source, &spare, to);
+    let path = match install(ctx.fs, &spare, &header, &writes, [dir, spares], &name, rename) {
         Ok(path) => path,
         Err(error) => {
             if error.raw_os_error() == Some(libc::EXDEV) {

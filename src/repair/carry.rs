@@ -10,7 +10,7 @@ use crate::fs::{File, FileSystem, Write};
 use crate::inspect::cursor::{Cursor, Next};
 use crate::inspect::window::Window;
 use crate::segment::{Spare, install};
-use crate::types::Generation;
+use crate::types::{Generation, WriteClass};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,10 +46,12 @@ pub(super) fn make(
             class: header.class,
             capacity: header.capacity,
             kept_back: false,
+            purpose: WriteClass::Recovery,
         };
         // One sync of all of it, header and checkpoint included, before it has a name in the log.
         let name = segment_file(in_use.base);
-        install(fs, &spare, header, &writes, dir, &name, spares).map(drop)
+        let rename = |to: &Path| fs.rename(&spare.path, to);
+        install(fs, &spare, header, &writes, [dir, spares], &name, rename).map(drop)
     });
     if result.is_err() {
         // If it was renamed already this finds nothing, and it is a segment like any other.

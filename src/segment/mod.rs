@@ -6,7 +6,7 @@ mod source;
 mod walk;
 
 pub use files::{Access, FileId, Files};
-pub use install::install;
+pub use install::{install, rename_in};
 pub use source::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
 pub(crate) use walk::carries_generation;
 pub use walk::{Found, Step, Walker};

@@ -25,6 +25,8 @@ pub struct Spare {
     pub capacity: u64,
     /// It is of those that are kept back: only writes for which [`WriteClass::may_use_kept_back`] holds may begin it.
     pub kept_back: bool,
+    /// What it was taken for, or what begins it.
+    pub purpose: WriteClass,
 }
 
 /// What is asked for.
@@ -98,6 +100,10 @@ pub trait SegmentSource: Debug + Send + Sync {
     /// # Errors
     /// [`TakeError`]. Nothing is left behind.
     fn take(&self, want: &Want<'_>) -> Result<Spare, TakeError>;
+
+    /// Deletes one spare, so that something else on the device finds room; for who may have those that are kept back, also
+    /// one of them. Gives whether there was one.
+    fn make_room(&self, purpose: WriteClass) -> bool;
 
     /// Takes back a spare that was not written, from wherever its path says that it is.
     fn give_back(&self, spare: Spare);

@@ -109,6 +109,7 @@ impl Budget {
             withheld: free - available,
             inodes: INODES,
             inodes_available: INODES.saturating_sub(inodes),
+            inodes_from_blocks: false,
         })
     }
 }

@@ -207,7 +207,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn space(available: u64) -> Space {
-        Space { total: 1000, available, withheld: 0, inodes: 100, inodes_available: 50 }
+        Space {
+            total: 1000,
+            available,
+            withheld: 0,
+            inodes: 100,
+            inodes_available: 50,
+            inodes_from_blocks: false,
+        }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -308,8 +315,14 @@ mod tests {
     fn a_call_that_lies_makes_no_more_free_than_there_is() {
         let mut account = Account::default();
         let mark = account.mark(at(0));
-        let lie =
-            Space { total: 10, available: u64::MAX, withheld: 0, inodes: 5, inodes_available: 9 };
+        let lie = Space {
+            total: 10,
+            available: u64::MAX,
+            withheld: 0,
+            inodes: 5,
+            inodes_available: 9,
+            inodes_from_blocks: false,
+        };
         account.take(mark, lie, u64::MAX);
         account.release(at(0), u64::MAX, 0);
         account.release(at(0), u64::MAX, 0);
@@ -358,7 +371,7 @@ mod tests {
             let mut account = Account::default();
             let (mut free, mut others) = (500_u64, 0);
             let total = 1_000_000;
-            let of = |available| Space { total, available, withheld: 0, inodes: 0, inodes_available: 0 };
+            let of = |available| Space { total, available, withheld: 0, inodes: 0, inodes_available: 0, inodes_from_blocks: false };
             let mark = account.mark(at(0));
             account.take(mark, of(free), 0);
             for step in steps {

@@ -40,7 +40,14 @@ fn new_monitor(fs: &SimFileSystem, clock: &Arc<ManualClock>, limits: &Limits) ->
 impl Bench {
     /// What the file system says from now on.
     fn say(&self, total: u64, available: u64) {
-        self.say_all(Space { total, available, withheld: 0, inodes: 1000, inodes_available: 900 });
+        self.say_all(Space {
+            total,
+            available,
+            withheld: 0,
+            inodes: 1000,
+            inodes_available: 900,
+            inodes_from_blocks: false,
+        });
     }
 
     fn say_all(&self, space: Space) {
@@ -171,6 +178,7 @@ fn case_A10_few_inodes_raise_the_level_and_are_the_reason() {
         withheld: 0,
         inodes,
         inodes_available,
+        inodes_from_blocks: false,
     };
     bench.say_all(with(200, 3));
     assert_eq!(bench.monitor.sample(|| 0), Level::Hard);
@@ -248,6 +256,7 @@ fn calls_that_lie_are_survived() {
             withheld: 0,
             inodes: 1,
             inodes_available: u64::MAX,
+            inodes_from_blocks: false,
         });
         bench.monitor.sample(|| u64::MAX);
         let _ = bench.monitor.allocate(Level::Hard, u64::MAX);
@@ -405,6 +414,7 @@ fn a_call_that_hangs_only_ages_the_sample() {
         withheld: 0,
         inodes: 0,
         inodes_available: 0,
+        inodes_from_blocks: false,
     });
     let clock: Arc<dyn Clock> = bench.clock.clone();
     let limits = Limits::default();
@@ -432,7 +442,14 @@ fn what_nobody_can_have_raises_no_line() {
     let bench = bench();
     let say = |available, withheld| {
         let total = 160 * MIB;
-        bench.say_all(Space { total, available, withheld, inodes: 0, inodes_available: 0 });
+        bench.say_all(Space {
+            total,
+            available,
+            withheld,
+            inodes: 0,
+            inodes_available: 0,
+            inodes_from_blocks: false,
+        });
         bench.clock.advance(SECOND);
         bench.monitor.sample(|| 0)
     };

@@ -11,7 +11,7 @@ use crate::fs::sim::SimFileSystem;
 use crate::fs::{File, FileSystem};
 use crate::recovery::{Context, RecoverError, Recovered, Tail, check_segment, recover};
 use crate::segment::{GivenUp, Reuse, SegmentSource, Spare, Step, TakeError, Walker, Want};
-use crate::types::{Generation, LogId, Offset, SizeClass};
+use crate::types::{Generation, LogId, Offset, SizeClass, WriteClass};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,7 +69,12 @@ impl SegmentSource for Source {
         file.write_at(0, &header.encode())?;
         file.sync()?;
         self.fs.sync_dir(&self.dir)?;
-        Ok(Spare { path, file, generation, class, capacity: self.capacity, kept_back: false })
+        let (capacity, purpose) = (self.capacity, want.purpose);
+        Ok(Spare { path, file, generation, class, capacity, kept_back: false, purpose })
+    }
+
+    fn make_room(&self, _: WriteClass) -> bool {
+        false
     }
 
     fn give_back(&self, spare: Spare) {

@@ -17,6 +17,7 @@ pub fn space() -> Space {
         withheld: 0,
         inodes: 1 << 20,
         inodes_available: 1 << 19,
+        inodes_from_blocks: false,
     }
 }
 
