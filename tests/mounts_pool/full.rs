@@ -134,3 +134,29 @@ fn at_no_free_bytes(kind: &str, mount: &Path) {
     lab.settled(0);
     generations.look(&dir);
 }
+
+/// On XFS a directory whose sixth name found no block to grow stopped the acknowledgements, with files kept back for them.
+#[test]
+fn i9_at_no_free_blocks_the_directories_of_xfs_grow_of_what_is_kept_back() {
+    let name = "i9_at_no_free_blocks_the_directories_of_xfs_grow_of_what_is_kept_back";
+    let Some(mount) = or_skip(name, Mount::xfs(320 << 20)) else { return };
+    let dir = mount.path().join("data");
+    let mut lab = Lab::open(&[&dir], options());
+    for log in 0..4 {
+        lab.add(&format!("events-{log}"), 0).publish(Acknowledge, 1, 100).unwrap();
+    }
+    wait_for("what is kept back", || (lab.pool(0).kept_back_missing == 0).then_some(()));
+    fill(mount.path());
+    assert_eq!(OsFileSystem.space(mount.path()).unwrap().available >> 16, 0);
+    for _ in 0..24 {
+        for journal in lab.journals.values_mut() {
+            journal.publish(Acknowledge, 1, 40_000).unwrap();
+        }
+    }
+    for journal in lab.journals.values() {
+        assert!(journal.log.segments().len() > 8, "{}", journal.log.segments().len());
+    }
+    lab.check();
+    lab.restart(End::Dropped);
+    lab.check();
+}
