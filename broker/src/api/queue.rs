@@ -14,8 +14,7 @@ pub struct QueueSettings {
     pub max_attempts: u32,
     /// How long a delivery is leased where the receiver does not say, in milliseconds.
     pub lease_ms: u64,
-    /// Publishes are refused at so many messages, ready or in flight; 0 for no such limit. A gate, passed a little by
-    /// publishes that come at once.
+    /// Publishes are refused at so many messages, ready, in flight or being stored; 0 for no such limit.
     pub max_queue_depth: u64,
     /// The most messages in flight, 1 to 100,000.
     pub max_in_flight: u32,

@@ -16,7 +16,7 @@ use crate::api::{
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
 use crate::name::QueueName;
-use crate::owner::{Command, Handle, STOP_MAX, stopping};
+use crate::owner::{Command, Handle, Held, STOP_MAX, stopping};
 use plimsoll::clock::Clock;
 use plimsoll::fs::FileSystem;
 use plimsoll::{Node, NodeOptions};
@@ -254,6 +254,18 @@ impl Broker {
         answer.map_err(|fault| self.or_deleted(name, listed.id, fault))
     }
 
+    /// Asks what changes nothing: without an answer nothing can have been done.
+    async fn look<T>(
+        &self,
+        name: &QueueName,
+        command: impl FnOnce(QueueId, crate::owner::Answer<T>) -> Command,
+    ) -> Result<T, Fault> {
+        self.ask(name, command).await.map_err(|fault| match fault {
+            Fault::Unknown(why) => Fault::Unavailable(why),
+            other => other,
+        })
+    }
+
     /// What was not done for a queue that was deleted meanwhile was not done for that.
     fn or_deleted(&self, name: &QueueName, id: QueueId, fault: Fault) -> Fault {
         let there = self.inner.registry.find(name).is_ok_and(|listed| listed.id == id);
@@ -297,7 +309,7 @@ impl Broker {
     /// # Errors
     /// No such queue.
     pub async fn show(&self, name: &QueueName) -> Result<QueueView, Fault> {
-        self.ask(name, Command::Show).await
+        self.look(name, Command::Show).await
     }
 
     /// Publishes messages in order; an answer for each. After the first refusal for pressure or fullness the rest is refused
@@ -310,6 +322,17 @@ impl Broker {
         name: &QueueName,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<PublishAnswer>, Fault> {
+        self.publish_held(name, messages, None).await
+    }
+
+    /// The same; `held` is dropped when the messages leave memory, which may be after the answer: a publish whose caller has
+    /// left, or has waited long enough, still has its bytes here until the disk takes them.
+    pub(crate) async fn publish_held(
+        &self,
+        name: &QueueName,
+        messages: Vec<NewMessage>,
+        held: Held,
+    ) -> Result<Vec<PublishAnswer>, Fault> {
         if messages.is_empty() || messages.len() > PUBLISH_MAX {
             let said = format!("{} messages, 1 to {PUBLISH_MAX} are allowed", messages.len());
             return Err(Fault::Invalid(said.into()));
@@ -317,7 +340,7 @@ impl Broker {
         messages.iter().try_for_each(crate::message::check)?;
         let id = self.inner.registry.find(name)?.id;
         let answers =
-            self.ask(name, |queue, answer| Command::Publish(queue, messages, answer)).await?;
+            self.ask(name, |queue, answer| Command::Publish(queue, messages, held, answer)).await?;
         let answers = answers.into_iter();
         Ok(answers.map(|answer| answer.map_err(|fault| self.or_deleted(name, id, fault))).collect())
     }
@@ -378,7 +401,7 @@ impl Broker {
         if !(1..=RECEIVE_MAX).contains(&max) {
             return Err(Fault::Invalid("max: 1 to 32 are allowed".into()));
         }
-        self.ask(name, |queue, answer| Command::Peek(queue, max, answer)).await
+        self.look(name, |queue, answer| Command::Peek(queue, max, answer)).await
     }
 
     /// Deletes what is ready, retries included, and what is dead too if asked; what is in flight stays.
@@ -402,7 +425,7 @@ impl Broker {
     /// # Errors
     /// No such queue.
     pub async fn explain(&self, name: &QueueName) -> Result<Explained, Fault> {
-        self.ask(name, Command::Explain).await
+        self.look(name, Command::Explain).await
     }
 
     /// Who received lately: at most 1,000, the latest first.
@@ -410,7 +433,7 @@ impl Broker {
     /// # Errors
     /// No such queue.
     pub async fn consumers(&self, name: &QueueName) -> Result<Vec<Consumer>, Fault> {
-        self.ask(name, Command::Consumers).await
+        self.look(name, Command::Consumers).await
     }
 }
 
@@ -420,7 +443,8 @@ async fn in_time<T>(
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
-        let said = format!("the disk has not confirmed it within {} s", time.as_secs());
+        let said =
+            format!("no answer within {} s: the disk hangs, or takes nothing", time.as_secs());
         Err(Fault::Unknown(said.into()))
     })
 }

@@ -99,9 +99,9 @@ impl Registry {
 
     pub(crate) fn list(&self, after: Option<&str>, max: usize) -> Vec<QueueSummary> {
         let queues = self.read();
-        let from = after.and_then(|name| QueueName::new(name).ok());
-        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
-        let listed = queues.by_name.range((from, Bound::Unbounded)).take(max);
+        // By bytes: what follows a name that cannot be one is well defined, too.
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let listed = queues.by_name.range::<str, _>((from, Bound::Unbounded)).take(max);
         listed
             .map(|(name, listed)| QueueSummary {
                 name: name.clone(),

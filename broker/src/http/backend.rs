@@ -1,6 +1,7 @@
 //! What the front asks for: the broker, and in tests what answers as one is to be seen answering.
 
 use super::answer::Handing;
+use super::budget::Hold;
 use crate::api::{
     Consumer, Declared, Deleted, Delivered, Explained, Fault, NewMessage, Paused, PublishAnswer,
     Purged, QueueSettings, QueueSummary, QueueView, Receive, Settled, StoredMessage, Verb, Why,
@@ -37,6 +38,7 @@ pub(super) trait Backend: Clone + Send + Sync + 'static {
         &self,
         name: &QueueName,
         messages: Vec<NewMessage>,
+        hold: Hold,
     ) -> impl Future<Output = Result<Vec<PublishAnswer>, Fault>> + Send;
     fn receive(
         &self,
@@ -105,8 +107,9 @@ impl Backend for Broker {
         &self,
         name: &QueueName,
         messages: Vec<NewMessage>,
+        hold: Hold,
     ) -> Result<Vec<PublishAnswer>, Fault> {
-        Self::publish(self, name, messages).await
+        self.publish_held(name, messages, Some(Box::new(hold))).await
     }
 
     async fn receive(&self, name: &QueueName, ask: Receive) -> Result<Got, Fault> {

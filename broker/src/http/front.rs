@@ -34,6 +34,8 @@ pub(super) struct Front<B> {
     pub(super) timers: Timers,
     pub(super) openapi: Bytes,
     pub(super) connections_max: usize,
+    /// With more connections than these, those beyond take no publishes.
+    publishers_max: usize,
     connections: AtomicUsize,
     /// Held while limits are changed, so that no change undoes another.
     pub(super) limits: tokio::sync::Mutex<()>,
@@ -68,6 +70,7 @@ impl<B: Backend> Front<B> {
             timers: options.timers,
             openapi: Answer::json(200, &openapi::document()).body,
             connections_max: options.connections,
+            publishers_max: options.connections.saturating_sub(options.connections_kept),
             connections: AtomicUsize::new(0),
             limits: tokio::sync::Mutex::default(),
             hosts: Hosts::new(address, &options.hosts),
@@ -93,6 +96,11 @@ impl<B: Backend> Front<B> {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// More are open than may publish. A connection that came then publishes again when there are fewer.
+    pub(super) fn are_many(&self) -> bool {
+        self.connections() > self.publishers_max
+    }
+
     /// One more connection, with how many there are now.
     pub(super) fn count(self: &Arc<Self>) -> (Counted<B>, usize) {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +118,7 @@ impl<B: Backend> Front<B> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let id = format!("{:x}-{number:x}", self.started);
         let (parts, mut body) = request.into_parts();
-        let work = AssertUnwindSafe(self.work(&peer, &parts, &mut body)).catch_unwind();
+        let work = AssertUnwindSafe(self.work(&peer, &parts, &mut body, &id)).catch_unwind();
         let result = work.await.unwrap_or_else(|_| {
             // Its message was told by the hook.
             Err(Problem::new(
@@ -141,6 +149,7 @@ impl<B: Backend> Front<B> {
         peer: &Peer,
         parts: &Parts,
         body: &mut Incoming,
+        id: &str,
     ) -> Result<Answer, Problem> {
         let authority = self.hosts.check(parts)?;
         let path = parts.uri.path();
@@ -157,7 +166,7 @@ impl<B: Backend> Front<B> {
         };
         check_origin(&parts.method, &parts.headers, &authority)?;
         let queue = queue.map(path::queue_name).transpose()?;
-        handlers::handle(handlers::Call { front: self, peer, parts, body, route, queue }).await
+        handlers::handle(handlers::Call { front: self, peer, parts, body, route, queue, id }).await
     }
 }
 

@@ -200,7 +200,7 @@ async fn accept<B: Backend>(listener: TcpListener, front: Arc<Front<B>>, options
             let _ = stream.try_write(full().as_bytes());
             continue;
         }
-        let kept = count > options.connections.saturating_sub(options.connections_kept);
+        let kept = front.are_many();
         let (front, builder) = (Arc::clone(&front), Arc::clone(&builder));
         connections.spawn(async move {
             connection(stream, front, &builder, kept).await;

@@ -7,16 +7,20 @@ use crate::api::{
 use crate::broker::Received;
 use crate::catalogue::QueueMeta;
 use crate::event::DeliveryId;
+use std::fmt;
 use tokio::sync::oneshot;
 
 /// Where an answer goes. Whoever asked may have left.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Fault>>;
 
+/// What is given back when a publish's messages leave memory.
+pub(crate) type Held = Option<Box<dyn fmt::Debug + Send + Sync>>;
+
 /// One command to a shard's owner. Those about a queue name it by its number: a queue that was deleted and declared again is
 /// another one.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Publish(QueueId, Vec<NewMessage>, Answer<Vec<PublishAnswer>>),
+    Publish(QueueId, Vec<NewMessage>, Held, Answer<Vec<PublishAnswer>>),
     Receive(QueueId, Receive, Answer<Received>),
     Settle(QueueId, Verb, Vec<String>, Answer<Vec<Settled>>),
     Peek(QueueId, usize, Answer<Vec<StoredMessage>>),
@@ -34,7 +38,7 @@ impl Command {
             let _ = answer.send(Err(fault.clone()));
         }
         match self {
-            Self::Publish(_, _, answer) => no(answer, fault),
+            Self::Publish(_, _, _, answer) => no(answer, fault),
             Self::Receive(_, _, answer) => no(answer, fault),
             Self::Settle(_, _, _, answer) => no(answer, fault),
             Self::Peek(_, _, answer) => no(answer, fault),

@@ -15,7 +15,7 @@ mod queue;
 mod settle;
 mod upkeep;
 
-pub(crate) use command::{Answer, Change, Command, Handed};
+pub(crate) use command::{Answer, Change, Command, Handed, Held};
 pub(crate) use load::{Layout, LoadError, Loaded, load, open_whole};
 
 use crate::api::{Fault, QueueId, Seq};
@@ -313,8 +313,8 @@ impl Owner {
             self.change(change);
         }
         match command {
-            Command::Publish(queue, messages, answer) => {
-                self.publish(Job::new(queue, messages, answer))
+            Command::Publish(queue, messages, held, answer) => {
+                self.publish(Job::new(queue, messages, held, answer))
             }
             Command::Receive(queue, ask, answer) => self.receive(queue, ask, answer),
             Command::Settle(queue, verb, receipts, answer) => {

@@ -1,6 +1,6 @@
 //! Publishes: replay, admission, limits, claim, append, confirm, in this order, for a chunk of a publish at a time.
 
-use super::command::Answer;
+use super::command::{Answer, Held};
 use super::queue::{BandLog, Lane, Loaded};
 use super::{Done, Mode, Owner};
 use crate::api::{
@@ -32,6 +32,7 @@ pub(super) struct Job {
     at: usize,
     /// It has waited out its delay.
     permit: Option<Permit>,
+    held: Held,
     answer: Answer<Vec<PublishAnswer>>,
 }
 
@@ -39,10 +40,11 @@ impl Job {
     pub(super) fn new(
         queue: QueueId,
         messages: Vec<NewMessage>,
+        held: Held,
         answer: Answer<Vec<PublishAnswer>>,
     ) -> Self {
         let answers = vec![None; messages.len()];
-        Self { queue, messages, answers, at: 0, permit: None, answer }
+        Self { queue, messages, answers, at: 0, permit: None, held, answer }
     }
 
     /// Answers all that have no answer yet.
@@ -56,9 +58,11 @@ impl Job {
     }
 
     fn finish(self) {
-        let answers = self.answers.into_iter().flatten().collect();
+        let Self { answers, messages, held, answer, .. } = self;
+        // Before the answer: who publishes next must find the room.
+        drop((messages, held));
         // Whoever published may have left; it is stored all the same.
-        let _ = self.answer.send(Ok(answers));
+        let _ = answer.send(Ok(answers.into_iter().flatten().collect()));
     }
 }
 
@@ -274,7 +278,8 @@ impl Owner {
                 }
                 Look::InProgress => break,
                 Look::Stored { seq, bytes } => {
-                    self.stats.duplicates += 1;
+                    // After a delay the same lines are looked at again.
+                    self.stats.duplicates += u64::from(job.answers[at].is_none());
                     job.answers[at] = Some(Ok(Published { seq, bytes, duplicate: true }));
                 }
                 Look::OtherContent(seq) => job.answers[at] = Some(Err(Fault::KeyReused(seq))),

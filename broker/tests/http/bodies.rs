@@ -184,3 +184,36 @@ async fn slow_clients_are_cut_off_and_hold_nothing() {
     assert_eq!(node["http"]["body_budget_free_bytes"], node["http"]["body_budget_bytes"]);
     assert_eq!(served.show("jobs").await["depth"], 0);
 }
+
+/// Only the last coding counted: a payload in another before it was stored as it came, as if it were the message.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_in_another_transfer_coding_is_refused() {
+    let served = Served::new().await;
+    served.declare("jobs").await;
+    for (coding, status) in [("gzip, chunked", 415), ("Chunked", 201)] {
+        let mut conn = served.connect().await;
+        let head = format!(
+            "POST {PUBLISH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n"
+        );
+        conn.send(head + "1\r\na\r\n0\r\n\r\n").await;
+        let reply = conn.reply().await;
+        assert_eq!(reply.status, status, "{reply:?}");
+    }
+}
+
+/// What a publish takes of the memory for bodies comes back, also where its client did not wait for the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn publishes_of_clients_that_leave_give_their_memory_back() {
+    let served = Served::with(|http| http.body_budget = Some(1 << 20)).await;
+    served.declare("jobs").await;
+    for _ in 0..40 {
+        let mut conn = served.connect().await;
+        conn.send(request("POST", PUBLISH, "", &vec![b'x'; 200 << 10])).await;
+        drop(conn);
+    }
+    crate::client::until("all is given back", async || {
+        let node = served.ask("GET", "/api/v1/node", "").await.json();
+        node["http"]["body_budget_free_bytes"] == node["http"]["body_budget_bytes"]
+    })
+    .await;
+}

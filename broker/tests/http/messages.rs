@@ -103,6 +103,23 @@ async fn lines_are_stored_in_order_or_not_at_all() {
     assert_eq!(payloads.collect::<Vec<_>>(), ["0", "1", "2", "3", "4"]);
 }
 
+/// The error of all lines had an empty `request_id`.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_that_all_fail_alike_name_their_request() {
+    let served = Served::new().await;
+    let path = "/api/v1/queue/full";
+    let one = json!({ "max_queue_depth": 1 }).to_string();
+    assert_eq!(served.ask("PUT", path, one).await.status, 201);
+    assert_eq!(served.publish("full", "a").await.status, 201);
+    let two = "{\"payload\":\"b\"}\n{\"payload\":\"c\"}\n";
+    let headers = "Content-Type: application/x-ndjson\r\n";
+    let path = "/api/v1/queue/full/messages";
+    let reply = served.connect().await.ask_with("POST", path, headers, two).await;
+    let reply = reply.is(429, "QUEUE_FULL");
+    let id = reply.header("x-request-id").unwrap();
+    assert_eq!(reply.json()["request_id"], id);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_stored_once() {
     let served = Served::new().await;

@@ -84,3 +84,17 @@ async fn case_j1_what_cannot_be_a_name_is_refused_at_every_door() {
     assert_eq!(list["next"], Value::Null);
     assert_eq!(served.beside(), Vec::<std::path::PathBuf>::new());
 }
+
+/// A page that began after what cannot be a name was the first page again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_goes_on_after_any_text() {
+    let served = Served::new().await;
+    for queue in ["a", "b"] {
+        served.declare(queue).await;
+    }
+    let long = "a".repeat(300);
+    for (after, left) in [("%0A", 2), (long.as_str(), 1), ("b%0A", 0)] {
+        let reply = served.ask("GET", &format!("/api/v1/queue?after={after}"), "").await.json();
+        assert_eq!(reply["queues"].as_array().unwrap().len(), left, "{after}: {reply}");
+    }
+}

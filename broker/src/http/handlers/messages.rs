@@ -21,19 +21,18 @@ type Given = Result<Answer, Problem>;
 pub(super) async fn peek<B: Backend>(call: &Call<'_, B>, fields: &[(&str, String)]) -> Given {
     let max = fields.first().map(|(name, text)| number(name, text, 1, RECEIVE_MAX)).transpose()?;
     let messages = call.front.backend.peek(call.queue()?, max.unwrap_or(1)).await?;
-    let hold = room(call.front, messages.iter().map(|message| message.content.size())).await?;
     let give = MessagesGive { messages: messages.iter().map(Into::into).collect() };
-    Ok(Answer { hold, ..Answer::json(200, &give) })
+    let answer = Answer::json(200, &give);
+    drop(messages);
+    let hold = room(call.front, answer.body.len()).await?;
+    Ok(Answer { hold, ..answer })
 }
 
 /// Memory for messages on their way to a client: those of clients that take nothing are bounded together, and each by the
 /// time that it may take. Waits for them a little.
-async fn room<B: Backend>(
-    front: &Front<B>,
-    sizes: impl Iterator<Item = u64>,
-) -> Result<Hold, Problem> {
-    // In base64, or with what JSON escapes.
-    let bytes = sizes.sum::<u64>().saturating_mul(4) / 3;
+async fn room<B: Backend>(front: &Front<B>, bytes: usize) -> Result<Hold, Problem> {
+    // What it really takes: JSON makes up to two bytes of one.
+    let bytes = bytes as u64;
     let mut hold = Hold::default();
     let covered = front.budget.cover(Purse::Answers, &mut hold, bytes);
     match timeout(front.timers.room, covered).await {
@@ -95,10 +94,12 @@ pub(super) async fn receive<B: Backend>(mut call: Call<'_, B>) -> Given {
         // Who waits for messages would hold the end up.
         () = front.stopped() => return Err(Problem::stopping()),
     };
-    // If there is none the hand-off goes, and the messages to somebody else.
-    let hold = room(front, messages.iter().map(|given| given.message.content.size())).await?;
     let give = ReceivedGive { messages: messages.iter().map(Into::into).collect(), reason: why };
-    Ok(Answer { hand_off: Some(hand_off), hold, ..Answer::json(200, &give) })
+    let answer = Answer::json(200, &give);
+    drop(messages);
+    // If there is none the hand-off goes, and the messages to somebody else.
+    let hold = room(front, answer.body.len()).await?;
+    Ok(Answer { hand_off: Some(hand_off), hold, ..answer })
 }
 
 /// Receipts of one request, and whether it is a single one.

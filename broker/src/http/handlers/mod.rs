@@ -16,7 +16,7 @@ use super::wire::ask;
 use crate::api::Verb;
 use crate::name::QueueName;
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::request::Parts;
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
@@ -30,6 +30,8 @@ pub(super) struct Call<'a, B> {
     pub(super) body: &'a mut Incoming,
     pub(super) route: &'static Route,
     pub(super) queue: Option<QueueName>,
+    /// As `X-Request-Id` has it.
+    pub(super) id: &'a str,
 }
 
 /// The fields of a query that a route knows, each once.
@@ -77,6 +79,13 @@ impl<B: Backend> Call<'_, B> {
 
     /// Checks what can be checked before a body is read.
     fn check_body(&self) -> Result<(), Problem> {
+        // The framing goes by the last coding alone; another before it would be stored as part of the payload.
+        if let Some(coding) = self.header(TRANSFER_ENCODING.as_str())?
+            && !coding.eq_ignore_ascii_case("chunked")
+        {
+            let message = format!("Transfer-Encoding {coding:?} is not supported");
+            return Err(Problem::new(Code::Encoding, message));
+        }
         match self.header(CONTENT_ENCODING.as_str())? {
             Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
                 let message = format!("Content-Encoding {encoding:?} is not supported");

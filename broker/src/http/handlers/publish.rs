@@ -13,7 +13,7 @@ use http::header::CONTENT_TYPE;
 type Given = Result<Answer, Problem>;
 
 pub(super) async fn publish<B: Backend>(call: Call<'_, B>) -> Given {
-    if call.peer.kept {
+    if call.peer.kept && call.front.are_many() {
         let message =
             "so many connections are open that this one is kept for everything but publishes";
         return Err(Problem::new(Code::Connections, message));
@@ -55,11 +55,10 @@ fn message<B: Backend>(call: &Call<'_, B>) -> Result<NewMessage, Problem> {
 async fn one<B: Backend>(call: Call<'_, B>) -> Given {
     let mut message = message(&call)?;
     let Front { budget, timers, backend, .. } = call.front;
-    // Held until the message is stored: until then its bytes are in memory.
-    let (payload, _hold) = body::read(call.body, Takes::Payload, budget, timers).await?;
+    let (payload, hold) = body::read(call.body, Takes::Payload, budget, timers).await?;
     message.payload = payload;
     let name = call.queue.as_ref().ok_or_else(no_queue)?;
-    let answers = backend.publish(name, vec![message]).await?;
+    let answers = backend.publish(name, vec![message], hold).await?;
     let stored = answers.into_iter().next().ok_or_else(no_answer)??;
     let status = if stored.duplicate { 200 } else { 201 };
     Ok(Answer::json(status, &StoredGive::from(&stored)))
@@ -75,20 +74,20 @@ fn no_answer() -> Problem {
 
 async fn many<B: Backend>(call: Call<'_, B>) -> Given {
     let Front { budget, timers, backend, .. } = call.front;
-    let (body, _hold) = body::read(call.body, Takes::Lines, budget, timers).await?;
+    let (body, hold) = body::read(call.body, Takes::Lines, budget, timers).await?;
     let messages = lines(&body)?;
     drop(body);
     let name = call.queue.as_ref().ok_or_else(no_queue)?;
     let count = messages.len();
-    let answers = backend.publish(name, messages).await?;
+    let answers = backend.publish(name, messages, hold).await?;
     if answers.len() != count {
         return Err(no_answer());
     }
-    Ok(summary(&answers))
+    Ok(summary(&answers, call.id))
 }
 
 /// The status is the one that all lines share, 200 where all are stored, else 207.
-fn summary(answers: &[PublishAnswer]) -> Answer {
+fn summary(answers: &[PublishAnswer], id: &str) -> Answer {
     let results = answers.iter().map(Into::into).collect();
     let faults: Vec<&Fault> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
     let longest = faults.iter().map(|fault| Problem::from(*fault));
@@ -102,7 +101,7 @@ fn summary(answers: &[PublishAnswer]) -> Answer {
     }
     // The first one says why; the others were refused with it.
     let first = faults.first().map_or_else(|| longest.clone(), |fault| Problem::from(*fault));
-    let problem = Some(first.body(""));
+    let problem = Some(first.body(id));
     with_hints(Answer::json(first.code.status(), &LinesGive { results, problem }), &longest)
 }
 
@@ -126,7 +125,7 @@ mod tests {
     }
 
     fn answered(answers: &[PublishAnswer]) -> (u16, Option<String>, Value) {
-        let answer = summary(answers);
+        let answer = summary(answers, "r1");
         let hint = answer.headers.get(RETRY_AFTER).map(|hint| hint.to_str().unwrap().to_owned());
         (answer.status.as_u16(), hint, serde_json::from_slice(&answer.body).unwrap())
     }

@@ -2,6 +2,7 @@
 
 use super::answer::Handing;
 use super::backend::{Backend, Got};
+use super::budget::Hold;
 use super::{HttpOptions, Listener, Server};
 use crate::api::{
     Consumer, Declared, Deleted, Explained, Fault, NewMessage, Paused, PublishAnswer, Purged,
@@ -91,6 +92,7 @@ impl Backend for Odd {
         &self,
         _: &QueueName,
         _: Vec<NewMessage>,
+        _: Hold,
     ) -> Result<Vec<PublishAnswer>, Fault> {
         panic!("planted")
     }

@@ -1,12 +1,12 @@
 //! Messages, as they come and as they go.
 
-use crate::api::{Delivered, KEY_MAX, NewMessage, PUBLISH_MAX, StoredMessage};
+use crate::api::{Delivered, HEADERS_MAX, KEY_MAX, NewMessage, PUBLISH_MAX, StoredMessage};
 use crate::http::error::Problem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -29,12 +29,19 @@ impl<'de> Deserialize<'de> for Pairs {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
                 let mut pairs: Vec<(String, String)> = Vec::new();
                 let mut seen = std::collections::HashSet::new();
+                let mut size = 0;
                 while let Some((name, value)) = map.next_entry::<String, String>()? {
                     if name.is_empty() || !seen.insert(name.clone()) {
                         return Err(A::Error::custom("headers need names, each once"));
                     }
+                    size += name.len() + value.len();
                     pairs.push((name, value));
+                    if size > HEADERS_MAX {
+                        break;
+                    }
                 }
+                // They are too large, which is said later: the rest of a long line must not take many times its size.
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 Ok(Pairs(pairs))
             }
         }
@@ -247,6 +254,17 @@ mod tests {
         };
         let second = NewMessage { payload: Bytes::from_static(&[255, 0]), ..NewMessage::default() };
         assert_eq!(read(text), Ok(vec![first, second]));
+    }
+
+    /// All names and values of a long line were built before their size was looked at: many times the line's own.
+    #[test]
+    fn headers_that_are_too_large_are_not_all_kept() {
+        let names = (0..100_000).map(|at| format!("\"{at}\":\"\"")).collect::<Vec<_>>().join(",");
+        let pairs: Pairs = serde_json::from_str(&format!("{{{names}}}")).unwrap();
+        assert!((1_000..2_000).contains(&pairs.0.len()), "{}", pairs.0.len());
+        let line = format!("{{\"payload\":\"a\",\"headers\":{{{names}}}}}");
+        let problem = lines(line.as_bytes()).unwrap_err();
+        assert_eq!(problem.code.name(), "HEADERS_TOO_LARGE");
     }
 
     #[test]
