@@ -3,6 +3,7 @@
 use super::options::Timers;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// One connection, as its tasks share it.
@@ -31,6 +32,8 @@ struct State {
     next_answer: u64,
     /// The connection ends with bytes of a request unread.
     lingers: bool,
+    /// Until when a refused publish was told to wait.
+    refused_until: Option<Instant>,
 }
 
 /// What is to be done with a connection.
@@ -68,6 +71,7 @@ impl Peer {
             answers: BTreeMap::new(),
             next_answer: 0,
             lingers: false,
+            refused_until: None,
         };
         Self { kept, state: Mutex::new(state) }
     }
@@ -128,6 +132,13 @@ impl Peer {
         let mut state = self.lock();
         state.answers.remove(&answer);
         state.last = Instant::now();
+    }
+
+    /// A publish is refused, with this hint. Whether it came before the last one's was over.
+    pub(super) fn refused(&self, hint: Duration) -> bool {
+        let now = Instant::now();
+        let before = self.lock().refused_until.replace(now + hint);
+        before.is_some_and(|until| now < until)
     }
 
     /// The connection ends with bytes of a request unread.

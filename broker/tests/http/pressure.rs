@@ -2,6 +2,7 @@
 
 use crate::client::{Served, request, until};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const PUBLISH: &str = "/api/v1/queue/jobs/messages";
 const ACK: &str = "/api/v1/queue/jobs/ack";
@@ -113,4 +114,21 @@ async fn q3_everything_but_publishes_goes_on_at_hard() {
     }
     assert_eq!(conn.ask("PUT", "/api/v1/queue/new", "").await.status, 201);
     assert_eq!(conn.ask("DELETE", "/api/v1/queue/new", "").await.status, 200);
+}
+
+/// Publishers that went on as if they had not been told to wait were refused some 50,000 times a second, and took the
+/// processors from those who acknowledge.
+#[tokio::test(flavor = "multi_thread")]
+async fn q3_who_publishes_before_it_was_told_to_is_refused_slowly() {
+    let served = Served::new().await;
+    let receipts = at_hard(&served, 1).await;
+    let mut conn = served.connect().await;
+    let begun = Instant::now();
+    for _ in 0..11 {
+        conn.ask("POST", PUBLISH, "x").await.is(429, "ERR_LIMITED");
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(10 * 20), "{:?}", begun.elapsed());
+    // All else is not held up, there either.
+    let ack = json!({ "receipt": receipts[0] }).to_string();
+    assert_eq!(conn.ask("POST", ACK, ack).await.json()["result"], "done");
 }

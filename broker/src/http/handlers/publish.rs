@@ -8,11 +8,33 @@ use crate::http::body::{self, Takes};
 use crate::http::error::{Code, Problem};
 use crate::http::front::{Front, with_hints};
 use crate::http::wire::{LinesGive, StoredGive, headers_from_json, lines, message};
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use std::time::Duration;
 
 type Given = Result<Answer, Problem>;
 
+/// How long the refusal of a publish takes that came before it was told to.
+const EARLY: Duration = Duration::from_millis(20);
+/// What a refusal tells to wait where it does not say more exactly.
+const HINT: Duration = Duration::from_secs(1);
+
 pub(super) async fn publish<B: Backend>(call: Call<'_, B>) -> Given {
+    let peer = call.peer;
+    let given = admitted(call).await;
+    let hint = match &given {
+        Err(Problem { refusal: Some(refusal), .. }) => Some(refusal.retry_after),
+        Ok(answer) if answer.status == StatusCode::TOO_MANY_REQUESTS => Some(HINT),
+        _ => None,
+    };
+    // Publishers that hammer on would take the processors from those who acknowledge, and free space.
+    if hint.is_some_and(|hint| peer.refused(hint)) {
+        tokio::time::sleep(EARLY).await;
+    }
+    given
+}
+
+async fn admitted<B: Backend>(call: Call<'_, B>) -> Given {
     if call.peer.kept && call.front.are_many() {
         let message =
             "so many connections are open that this one is kept for everything but publishes";
@@ -112,7 +134,6 @@ mod tests {
     use http::header::RETRY_AFTER;
     use plimsoll::{Level, LimitReason, Limited, WriteClass};
     use serde_json::Value;
-    use std::time::Duration;
 
     fn stored(seq: u64) -> PublishAnswer {
         Ok(Published { seq: Seq(seq), bytes: 1, duplicate: false })
