@@ -118,7 +118,11 @@ async fn q6_already_is_said_only_of_what_is_durable() {
         fs.inject(Bad::nth(OpKind::Sync, 0, What::Errno(5)).on("events/"));
         let asked = || broker.settle(&jobs, Verb::Ack, vec![receipt.clone()]);
         let (first, second) = tokio::join!(asked(), asked());
-        assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
+        // One that is looked at only after the shard was loaded again may do it.
+        let early =
+            |told: &Result<Vec<Settled>, Fault>| matches!(told.as_deref(), Ok([Settled::Already]));
+        assert!(first.is_err() || second.is_err(), "{first:?} {second:?}");
+        assert!(!early(&first) && !early(&second), "{first:?} {second:?}");
         for _ in 0..100 {
             match broker.settle(&jobs, Verb::Ack, vec![receipt.clone()]).await {
                 Ok(answers) => {

@@ -172,3 +172,38 @@ async fn q1_a_shard_whose_first_events_are_missing_does_not_start() {
     let said = refused(options(dir.path())).await;
     assert!(said.contains("snapshot"), "{said}");
 }
+
+/// A queue's files were removed, and its directory was not: it was taken for a new one. What was published then got the places
+/// of messages that were delivered before, and the next start took it for delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn q1_a_queue_whose_log_is_shorter_than_what_was_delivered_takes_nothing_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path()).await;
+    let jobs = name("jobs");
+    declare(&broker, &jobs).await;
+    for at in 0..10 {
+        publish(&broker, &jobs, &format!("message {at}")).await;
+    }
+    common::receive(&broker, &jobs, 7, Duration::from_secs(5)).await;
+    broker.stop().await;
+    drop(broker);
+    let files = dir.path().join("data/logs/broker/queue/0000000000000001/4");
+    fs::rename(&files, dir.path().join("aside")).unwrap();
+    fs::create_dir(&files).unwrap();
+    let broker = start(dir.path()).await;
+    let refused = broker.publish(&jobs, vec![common::message("new")]).await.unwrap();
+    let says = |why: &str| why.contains("ends at 0") && why.contains("up to 7");
+    assert!(matches!(&refused[0], Err(Fault::Unavailable(why)) if says(why)), "{refused:?}");
+    let refused = broker.receive(&jobs, common::ask(1, Duration::ZERO)).await;
+    assert!(matches!(&refused, Err(Fault::Unavailable(why)) if says(why)), "{refused:?}");
+    broker.stop().await;
+    drop(broker);
+    // Brought back, it goes on.
+    fs::remove_dir_all(&files).unwrap();
+    fs::rename(dir.path().join("aside"), &files).unwrap();
+    let broker = start(dir.path()).await;
+    let got = common::receive(&broker, &jobs, 1, Duration::from_secs(5)).await;
+    assert_eq!(common::text(&got[0]), "message 7");
+    assert_eq!(publish(&broker, &jobs, "new").await, 11);
+    broker.stop().await;
+}

@@ -154,6 +154,11 @@ pub(crate) fn load(
                     continue;
                 }
             };
+            if let Some(why) = shrunk(&state, id, band, &log) {
+                tracing::error!(queue = %runtime.meta.name, why, "a queue's log is shorter than it was");
+                runtime.unreadable = Some((why, Duration::MAX));
+                continue;
+            }
             next = next.max(confirm(&mut state, id, band, &log, last_head(&log)));
             published(&log, band, marks.digests(), since(&log, time), |found| {
                 found.restore(&mut marks, id, &time.stamp());
@@ -178,6 +183,19 @@ fn missing(
     let gone = |band: &Band| queue.cursor(*band) > Offset(0) && !present.contains(&(id, *band));
     let band = queue.bands().map(|(band, _)| band).find(gone)?;
     Some(format!("{} is missing: bring it back, or delete the queue", crate::logs::queue(id, band)))
+}
+
+/// Whether a log ends before messages that were delivered from it, which were durable then: some of its files are gone. Other
+/// messages would get their places, and count as delivered with the next start.
+pub(super) fn shrunk(state: &state::Shard, id: QueueId, band: Band, log: &Log) -> Option<String> {
+    let (end, cursor) = (log.durable(), state.queue(id)?.cursor(band));
+    let why = || {
+        let log = log.name();
+        format!(
+            "{log} ends at {end}, and messages up to {cursor} were delivered: bring its files back, or delete the queue"
+        )
+    };
+    (end < cursor).then(why)
 }
 
 /// The state after the last whole snapshot and all events since it began.

@@ -1,6 +1,6 @@
 //! Opening a queue's logs: at its first publish, or again after one has failed.
 
-use super::load::{Keyed, LoadError, confirm, last_head, open_whole, published, since};
+use super::load::{Keyed, LoadError, confirm, last_head, open_whole, published, shrunk, since};
 use super::publish::{no_space, total};
 use super::queue::{BandLog, Lane};
 use super::{Done, Mode, OPEN_AGAIN, Owner};
@@ -9,6 +9,7 @@ use crate::logs;
 use crate::message::MessageHead;
 use plimsoll::error::Stopped;
 use plimsoll::{Log, LogName};
+use std::time::Duration;
 
 /// A log that was opened, with what it holds beyond what its owner knew: the outcome of a publish was not known, and it is
 /// there. Without this it would be delivered, and its key be free.
@@ -83,6 +84,9 @@ impl Owner {
         }
         match result {
             Ok(Found { log, last, keys }) => {
+                if let Some(why) = shrunk(&self.state, queue, band, &log) {
+                    return self.is_shrunk(queue, band, why);
+                }
                 let now = self.time.stamp();
                 for found in keys {
                     found.restore(&mut self.marks, queue, &now);
@@ -108,6 +112,17 @@ impl Owner {
         }
         self.advance_waiting(queue);
         self.dispatch(queue);
+    }
+
+    fn is_shrunk(&mut self, queue: QueueId, band: Band, why: String) {
+        let Some(runtime) = self.queues.get_mut(&queue) else { return };
+        tracing::error!(queue = %runtime.meta.name, why, "a queue's log is shorter than it was");
+        let fault = Fault::Unavailable(why.as_str().into());
+        runtime.unreadable = Some((why, Duration::MAX));
+        runtime.lanes.remove(&band);
+        for job in std::mem::take(&mut runtime.jobs) {
+            job.refuse(&fault);
+        }
     }
 
     fn not_opened(&mut self, queue: QueueId, band: Band, error: &LoadError) {
