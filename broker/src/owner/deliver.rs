@@ -420,7 +420,8 @@ impl Owner {
                     // After a purge it begins elsewhere.
                     let fits = lane.ahead.messages.is_empty() || lane.ahead.next == Some(from);
                     if fits {
-                        if found.is_empty() && !lost.is_empty() {
+                        // Records that are no messages, or a gap that a repair declared.
+                        if found.is_empty() && next > from {
                             skipped = Some((band, next));
                         }
                         for loaded in found {
@@ -496,7 +497,10 @@ fn read_range(queue: QueueId, log: &Log, band: Band, from: Offset) -> ReadDone {
     let result = (|| -> Result<(), ReadError> {
         let mut reader = match log.read_from(from) {
             // A gap that a repair declared.
-            Err(ReadError::Gone { next, .. }) => log.read_from(next)?,
+            Err(ReadError::Gone { next: behind, .. }) => {
+                next = behind;
+                log.read_from(behind)?
+            }
             other => other?,
         };
         while done.found.len() < AHEAD_MESSAGES && bytes < AHEAD_BYTES {

@@ -268,6 +268,14 @@ pub(super) fn confirm(
         tracing::error!(log = %log.name(), %from, %to, "messages that were not finished are missing");
         queue.skip(band, to);
     }
+    let cursor = queue.cursor(band);
+    // Behind the cursor a repair may have declared a gap, of as many offsets as the file could hold: nobody's depth.
+    if cursor < log.durable()
+        && let Err(ReadError::Gone { next: behind, .. }) = log.read_from(cursor)
+    {
+        tracing::error!(log = %log.name(), from = %cursor, to = %behind, "messages are missing, as a repair has declared");
+        queue.skip(band, behind);
+    }
     next
 }
 
@@ -302,7 +310,11 @@ pub(super) fn published(
     mut each: impl FnMut(Keyed),
 ) {
     let result = (|| -> Result<(), ReadError> {
-        let mut reader = log.read_from(from)?;
+        let mut reader = match log.read_from(from) {
+            // A gap that a repair declared.
+            Err(ReadError::Gone { next, .. }) => log.read_from(next)?,
+            other => other?,
+        };
         loop {
             let read = reader.next_with(|found| {
                 let Ok(Some(key)) = message::decode_key(found.headers) else { return };

@@ -120,6 +120,21 @@ async fn lines_that_all_fail_alike_name_their_request() {
     assert_eq!(reply.json()["request_id"], id);
 }
 
+/// A key that came as a header of many lines was passed over in silence, and a repeat stored all of them twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_headers_of_one_message_are_refused_with_lines() {
+    let served = Served::new().await;
+    served.declare("jobs").await;
+    for name in ["Idempotency-Key", "Plimsoll-Headers", "Plimsoll-Correlation-Id"] {
+        let headers = format!("Content-Type: application/x-ndjson\r\n{name}: {{}}\r\n");
+        let path = "/api/v1/queue/jobs/messages";
+        let reply =
+            served.connect().await.ask_with("POST", path, &headers, "{\"payload\":\"a\"}").await;
+        reply.is(400, "INVALID_REQUEST");
+    }
+    assert_eq!(served.show("jobs").await["depth"], 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_stored_once() {
     let served = Served::new().await;

@@ -91,14 +91,15 @@ async fn serve(
     let listener = Listener::bind(http)?;
     let broker = Broker::start(options).await?;
     let server = listener.serve(broker.clone());
-    let told = greet(server.address(), &broker, as_json);
-    if told.is_ok() {
-        signal.notified().await;
-        tracing::info!("ends: what is under way is answered");
+    // A full disk under a file that this is written to must not keep the broker from starting.
+    if greet(server.address(), &broker, as_json).is_err() {
+        tracing::warn!(address = %server.address(), "serves, and cannot write that to standard output");
     }
+    signal.notified().await;
+    tracing::info!("ends: what is under way is answered");
     server.stop().await;
     broker.stop().await;
-    told
+    Ok(())
 }
 
 /// The disks of each data directory, in order.

@@ -95,6 +95,13 @@ fn no_answer() -> Problem {
 }
 
 async fn many<B: Backend>(call: Call<'_, B>) -> Given {
+    // Passed over in silence, a client would repeat what it holds for safe to repeat.
+    for name in ["idempotency-key", "plimsoll-headers", "plimsoll-correlation-id"] {
+        if call.header(name)?.is_some() {
+            let said = format!("{name}: of one message; with lines it is a field of each");
+            return Err(Problem::invalid(said));
+        }
+    }
     let Front { budget, timers, backend, .. } = call.front;
     let (body, hold) = body::read(call.body, Takes::Lines, budget, timers).await?;
     let messages = lines(&body)?;
