@@ -10,6 +10,8 @@
 mod common;
 
 use common::{declare, name, options, publish, start};
+use plimsoll::clock::SystemClock;
+use plimsoll::fs::OsFileSystem;
 use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, Offset, WriteClass};
 use plimsoll_broker::api::{Fault, QueueSettings, Verb};
 use plimsoll_broker::broker::{Broker, BrokerOptions};
@@ -205,5 +207,41 @@ async fn q1_a_queue_whose_log_is_shorter_than_what_was_delivered_takes_nothing_a
     let got = common::receive(&broker, &jobs, 1, Duration::from_secs(5)).await;
     assert_eq!(common::text(&got[0]), "message 7");
     assert_eq!(publish(&broker, &jobs, "new").await, 11);
+    broker.stop().await;
+}
+
+/// A repair declares a gap of as many offsets as the damaged file could have held. They counted as ready, nobody could publish
+/// to the full queue, and a receive waited for what no record follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn q8_a_gap_that_a_repair_declared_is_nobodys_depth() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path()).await;
+    let jobs = name("jobs");
+    declare(&broker, &jobs).await;
+    // More than the first, tiny file holds.
+    for _ in 0..40 {
+        broker.publish(&jobs, vec![common::message(&"x".repeat(4_000))]).await.unwrap();
+    }
+    loop {
+        let got = common::receive(&broker, &jobs, 32, Duration::ZERO).await;
+        if got.is_empty() && broker.show(&jobs).await.unwrap().summary.counts.ready == 0 {
+            break;
+        }
+        for delivered in got {
+            common::ack(&broker, &jobs, &delivered.receipt).await;
+        }
+    }
+    broker.stop().await;
+    drop(broker);
+    let data = dir.path().join("data");
+    let files = fs::read_dir(data.join("logs/broker/queue/0000000000000001/4")).unwrap();
+    let last = files.map(|file| file.unwrap().path()).max().unwrap();
+    fs::File::options().write(true).open(last).unwrap().set_len(4_096).unwrap();
+    plimsoll::repair::repair(&OsFileSystem, &SystemClock, &data, None).unwrap();
+    let broker = start(dir.path()).await;
+    assert_eq!(broker.show(&jobs).await.unwrap().summary.counts.ready, 0);
+    publish(&broker, &jobs, "behind").await;
+    let got = common::receive(&broker, &jobs, 1, Duration::from_secs(5)).await;
+    assert_eq!(common::text(&got[0]), "behind");
     broker.stop().await;
 }
