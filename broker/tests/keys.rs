@@ -132,6 +132,24 @@ async fn many_with_one_key_at_once_are_stored_once() {
     broker.stop().await;
 }
 
+/// A duplicate counted each time that its publish was looked at: after a delay, and where the queue had no room for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_is_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path()).await;
+    let queue = name("orders");
+    let settings = QueueSettings { max_queue_depth: 2, ..QueueSettings::default() };
+    broker.declare(&queue, settings, None).await.unwrap();
+    publish(&broker, &queue, keyed("k", "a")).await.unwrap();
+    // There is room for the first; so that the second can be refused, what comes behind it is looked at again.
+    let answers = vec![message("b"), message("c"), keyed("k", "a")];
+    let answers = broker.publish(&queue, answers).await.unwrap();
+    assert!(answers[0].is_ok() && matches!(answers[1], Err(Fault::Full(_))), "{answers:?}");
+    assert!(matches!(&answers[2], Ok(stored) if stored.duplicate), "{answers:?}");
+    assert_eq!(broker.stats().duplicates, 1);
+    broker.stop().await;
+}
+
 /// A message that is acknowledged is freed with its segment; its key stays known all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_known_after_its_message_is_freed() {

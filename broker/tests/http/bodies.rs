@@ -190,14 +190,41 @@ async fn slow_clients_are_cut_off_and_hold_nothing() {
 async fn a_body_in_another_transfer_coding_is_refused() {
     let served = Served::new().await;
     served.declare("jobs").await;
-    for (coding, status) in [("gzip, chunked", 415), ("Chunked", 201)] {
+    for (codings, status) in [
+        (["gzip, chunked"].as_slice(), 415),
+        (&["identity,chunked"], 415),
+        (&["chunked, chunked"], 415),
+        (&["gzip", "chunked"], 400),
+        (&["chunked"], 201),
+        (&["Chunked"], 201),
+    ] {
+        for (path, done) in [(PUBLISH, 201), ("/api/v1/queue/jobs/receive", 200)] {
+            let mut conn = served.connect().await;
+            let fields = codings.iter().map(|coding| format!("Transfer-Encoding: {coding}\r\n"));
+            conn.send(head(path, &fields.collect::<String>())).await;
+            conn.send("2\r\n{}\r\n0\r\n\r\n").await;
+            let reply = conn.reply().await;
+            let wanted = if status == 201 { done } else { status };
+            assert_eq!(reply.status, wanted, "{codings:?} {path}: {reply:?}");
+        }
+    }
+    assert_eq!(served.broker.stats().published, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_is_bounded_in_bytes_and_fields() {
+    let served = Served::new().await;
+    // With Host.
+    for (fields, len, status) in [(63, 1, 200), (64, 1, 431), (10, 3_000, 200), (10, 3_400, 431)] {
         let mut conn = served.connect().await;
-        let head = format!(
-            "POST {PUBLISH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n"
-        );
-        conn.send(head + "1\r\na\r\n0\r\n\r\n").await;
+        let more = (0..fields).map(|at| format!("X-{at}: {}\r\n", "x".repeat(len)));
+        let more: String = more.collect();
+        conn.send(format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{more}\r\n")).await;
         let reply = conn.reply().await;
-        assert_eq!(reply.status, status, "{reply:?}");
+        assert_eq!(reply.status, status, "{fields} of {len}: {reply:?}");
+        if status == 431 {
+            assert_eq!((reply.body.len(), reply.header("x-request-id")), (0, None));
+        }
     }
 }
 

@@ -35,6 +35,15 @@ impl Served {
         let mut options = BrokerOptions::new(vec![directory.path().join("data")]);
         options.node.segment_size = 1 << 20;
         let broker = Broker::start(options).await.unwrap();
+        Self::over(broker, directory, change)
+    }
+
+    /// Over a broker that runs already.
+    pub(crate) fn over(
+        broker: Broker,
+        directory: tempfile::TempDir,
+        change: impl FnOnce(&mut HttpOptions),
+    ) -> Self {
         let mut http = HttpOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         change(&mut http);
         let server = Listener::bind(http).unwrap().serve(broker.clone());

@@ -11,6 +11,7 @@ mod bodies;
 mod client;
 mod connections;
 mod documented;
+mod failing;
 mod messages;
 mod names;
 mod pressure;

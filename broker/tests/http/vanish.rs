@@ -115,6 +115,33 @@ async fn answers_that_nobody_takes_do_not_fill_the_memory() {
     assert_eq!(got["messages"][0]["attempts"], 1, "{got}");
 }
 
+/// Messages on their way were counted by their size and a third, and quotation marks take two bytes each.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_take_the_memory_that_they_have_as_json() {
+    let served = Served::with(|http| {
+        http.body_budget = Some(700 << 10);
+        http.timers.room = Duration::from_millis(300);
+    })
+    .await;
+    served.declare("jobs").await;
+    assert_eq!(served.publish("jobs", vec![b'"'; 256 << 10]).await.status, 201);
+    assert_eq!(served.publish("jobs", vec![b'x'; 200 << 10]).await.status, 201);
+    let mut stuck = served.connect_small().await;
+    stuck.send(poll(1)).await;
+    // Its first bytes are here: it holds the memory.
+    assert_eq!(stuck.head().await.status, 200);
+    // 512 KiB and 200 KiB: too much. By their sizes there would be room.
+    let mut conn = served.connect().await;
+    conn.ask("POST", "/api/v1/queue/jobs/receive", "").await.is(503, "ERR_UNAVAILABLE");
+    conn.ask("GET", "/api/v1/queue/jobs/messages", "").await.is(503, "ERR_UNAVAILABLE");
+    drop(stuck);
+    until("the memory is given back", async || {
+        let reply = served.ask("POST", "/api/v1/queue/jobs/receive", "").await;
+        reply.status == 200 && reply.json()["messages"][0]["attempts"] == 1
+    })
+    .await;
+}
+
 /// At the moment of the assignment, whichever comes first: the message is with its client, or with nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_while_it_is_served_loses_no_message() {
