@@ -124,22 +124,27 @@ async fn answers_take_the_memory_that_they_have_as_json() {
     })
     .await;
     served.declare("jobs").await;
+    served.declare("others").await;
     assert_eq!(served.publish("jobs", vec![b'"'; 256 << 10]).await.status, 201);
-    assert_eq!(served.publish("jobs", vec![b'x'; 200 << 10]).await.status, 201);
-    let mut stuck = served.connect_small().await;
-    stuck.send(poll(1)).await;
-    // Its first bytes are here: it holds the memory.
-    assert_eq!(stuck.head().await.status, 200);
-    // 512 KiB and 200 KiB: too much. By their sizes there would be room.
-    let mut conn = served.connect().await;
-    conn.ask("POST", "/api/v1/queue/jobs/receive", "").await.is(503, "ERR_UNAVAILABLE");
-    conn.ask("GET", "/api/v1/queue/jobs/messages", "").await.is(503, "ERR_UNAVAILABLE");
-    drop(stuck);
-    until("the memory is given back", async || {
-        let reply = served.ask("POST", "/api/v1/queue/jobs/receive", "").await;
-        reply.status == 200 && reply.json()["messages"][0]["attempts"] == 1
-    })
-    .await;
+    assert_eq!(served.publish("others", vec![b'x'; 200 << 10]).await.status, 201);
+    for ask in [poll(1), request("GET", "/api/v1/queue/jobs/messages", "", b"")] {
+        let mut stuck = served.connect_small().await;
+        stuck.send(ask).await;
+        // Its first bytes are here: it holds the memory.
+        assert_eq!(stuck.head().await.status, 200);
+        // 512 KiB and 200 KiB: too much. By their sizes there would be room.
+        for (method, path) in [("POST", "receive"), ("GET", "messages")] {
+            let path = format!("/api/v1/queue/others/{path}");
+            served.ask(method, &path, "").await.is(503, "ERR_UNAVAILABLE");
+        }
+        drop(stuck);
+        until("the memory is given back", async || {
+            served.ask("GET", "/api/v1/queue/others/messages", "").await.status == 200
+        })
+        .await;
+    }
+    let got = served.receive("others", json!({ "wait_ms": 10_000 })).await;
+    assert_eq!(got["messages"][0]["attempts"], 1, "{got}");
 }
 
 /// At the moment of the assignment, whichever comes first: the message is with its client, or with nobody.
