@@ -58,10 +58,9 @@ impl Machine {
         self.fs.set_space(Some(Space {
             total,
             available,
-            withheld: 0,
             inodes,
             inodes_available: inodes,
-            inodes_from_blocks: false,
+            ..Space::default()
         }));
     }
 
@@ -192,10 +191,9 @@ fn case_A10_few_inodes_raise_the_level_and_are_named() {
     let space = Space {
         total: 64 * MIB,
         available: 40 * MIB,
-        withheld: 0,
         inodes: 200,
         inodes_available: 3,
-        inodes_from_blocks: false,
+        ..Space::default()
     };
     machine.fs.set_space(Some(space));
     machine.tick(&node);
@@ -223,10 +221,9 @@ fn case_A10_what_is_kept_back_takes_a_twentieth_of_the_inodes_at_most() {
     machine.fs.set_space(Some(Space {
         total,
         available,
-        withheld: 0,
         inodes: 200,
         inodes_available: 190,
-        inodes_from_blocks: false,
+        ..Space::default()
     }));
     let node = machine.start();
     for _ in 0..3 {
@@ -637,14 +634,8 @@ fn the_books_of_a_log_on_another_mount_are_those_of_its_device() {
     let inodes = 1 << 20;
     // A tiny and a small file fit above hard at 12 MiB, and no main one of 1 MiB.
     let available = 12 * MIB + 500_000;
-    let space = Space {
-        total: 64 * MIB,
-        available,
-        withheld: 0,
-        inodes,
-        inodes_available: inodes,
-        inodes_from_blocks: false,
-    };
+    let space =
+        Space { total: 64 * MIB, available, inodes, inodes_available: inodes, ..Space::default() };
     machine.fs.set_space_at("/data/logs/apart", Some(space)).unwrap();
     let node = machine.start();
     let log = open(&node, "apart");

@@ -389,14 +389,7 @@ fn fs_the_nth_charge_fails() {
 #[test]
 fn fs_a_free_space_call_may_lie_and_fail() {
     let fs = machine();
-    let lie = Space {
-        total: 10,
-        available: 99,
-        withheld: 0,
-        inodes: 0,
-        inodes_available: 0,
-        inodes_from_blocks: false,
-    };
+    let lie = Space { total: 10, available: 99, ..Space::default() };
     fs.set_space(Some(lie));
     assert_eq!(fs.space(Path::new(DIR)).unwrap(), lie);
     fs.inject(Fault::nth(OpKind::Space, 0, What::Errno(libc::EIO)));

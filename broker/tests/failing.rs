@@ -10,11 +10,10 @@
 
 mod common;
 
-use common::{ack, ask, declare, message, name, publish, receive, text};
+use common::{ack, ask, declare, disk, message, name, on_disk, publish, receive, text};
 use plimsoll::fs::sim::{Fault as Bad, OpKind, SimFileSystem, What};
 use plimsoll_broker::api::{Fault, QueueSettings, Settled, Verb, Why};
-use plimsoll_broker::broker::{Broker, BrokerOptions};
-use std::sync::Arc;
+use plimsoll_broker::broker::Broker;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -22,17 +21,9 @@ const SOON: Duration = Duration::from_secs(5);
 /// Longer than anything may take here.
 const LONG: Duration = Duration::from_secs(25);
 
-fn disk(seed: u64) -> SimFileSystem {
-    let fs = SimFileSystem::new(seed);
-    fs.prepare_dir("/data").unwrap();
-    fs
-}
-
 async fn start(fs: &SimFileSystem) -> Broker {
-    let mut options = BrokerOptions::new(vec!["/data".into()]);
-    options.node.segment_size = 64 << 10;
+    let mut options = on_disk(fs);
     options.answer_max = Duration::from_secs(2);
-    options.fs = Some(Arc::new(fs.clone()));
     Broker::start(options).await.unwrap()
 }
 

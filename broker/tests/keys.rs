@@ -70,14 +70,7 @@ async fn case_f7_a_refused_publish_leaves_no_mark() {
     fs.clear_faults();
     // The disk is nearly full.
     let total = 1 << 40;
-    let full = Space {
-        total,
-        available: total / 50,
-        withheld: 0,
-        inodes: 0,
-        inodes_available: 0,
-        inodes_from_blocks: false,
-    };
+    let full = Space { total, available: total / 50, ..Space::default() };
     fs.set_space(Some(full));
     until(|| broker.nodes()[0].pressure().level == plimsoll::Level::Hard).await;
     let refused = publish(&broker, &queue, keyed("K1", "pay")).await;

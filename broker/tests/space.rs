@@ -9,24 +9,21 @@
 
 mod common;
 
-use common::{ack, ask, declare, name, publish, receive, text};
+use common::{ack, ask, declare, disk, message, name, on_disk, publish, receive, text};
 use plimsoll::fs::sim::{Fault as Bad, OpKind, SimFileSystem, What};
-use plimsoll_broker::api::{Fault, QueueSettings, Settled, Verb};
+use plimsoll_broker::api::{Fault, NewMessage, QueueSettings, Settled, Verb};
 use plimsoll_broker::broker::{Broker, BrokerOptions};
-use std::sync::Arc;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(5);
 
 fn options(fs: &SimFileSystem) -> BrokerOptions {
-    let mut options = BrokerOptions::new(vec!["/data".into()]);
-    options.node.segment_size = 64 << 10;
+    let mut options = on_disk(fs);
     // Nothing in reserve, so that a full disk is met at once.
     options.node.limits.pool.kept_back = plimsoll::Size(0);
     options.node.limits.pool.budget_cap = plimsoll::Size(0);
     options.node.limits.pool.prepared = 0;
     options.answer_max = Duration::from_secs(1);
-    options.fs = Some(Arc::new(fs.clone()));
     options
 }
 
@@ -34,8 +31,7 @@ fn options(fs: &SimFileSystem) -> BrokerOptions {
 /// consumer.
 #[tokio::test(flavor = "multi_thread")]
 async fn q7_while_no_event_can_be_written_receivers_are_told_so() {
-    let fs = SimFileSystem::new(3);
-    fs.prepare_dir("/").unwrap();
+    let fs = disk(3);
     let broker = Broker::start(options(&fs)).await.unwrap();
     let jobs = name("jobs");
     let settings = QueueSettings { max_attempts: 1_000, ..QueueSettings::default() };
@@ -69,8 +65,7 @@ async fn q7_while_no_event_can_be_written_receivers_are_told_so() {
 /// A shard whose events fail at once again was loaded again without a pause, tens of times a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shard_that_fails_again_and_again_is_loaded_with_pauses() {
-    let fs = SimFileSystem::new(4);
-    fs.prepare_dir("/").unwrap();
+    let fs = disk(4);
     let broker = Broker::start(options(&fs)).await.unwrap();
     let jobs = name("jobs");
     declare(&broker, &jobs).await;
@@ -93,5 +88,35 @@ async fn a_shard_that_fails_again_and_again_is_loaded_with_pauses() {
     }
     let got = receive(&broker, &jobs, 1, Duration::from_secs(20)).await;
     assert_eq!(got.iter().map(text).collect::<Vec<_>>(), ["kept"]);
+    broker.stop().await;
+}
+
+/// Keys whose messages are to be freed are written to a log of their own first. Where that found no space it was tried forty
+/// times a second, with a warning each.
+#[tokio::test(flavor = "multi_thread")]
+async fn marks_that_find_no_space_are_tried_again_with_pauses() {
+    let fs = disk(5);
+    let broker = Broker::start(options(&fs)).await.unwrap();
+    let jobs = name("jobs");
+    declare(&broker, &jobs).await;
+    // More than a file holds.
+    for at in 0..40 {
+        let keyed = NewMessage { key: Some(at.to_string()), ..message(&"x".repeat(4_000)) };
+        broker.publish(&jobs, vec![keyed]).await.unwrap();
+    }
+    fs.inject(Bad::nth(OpKind::Create, 0, What::Errno(28)).forever());
+    fs.record(true);
+    loop {
+        let got = receive(&broker, &jobs, 32, Duration::ZERO).await;
+        if got.is_empty() {
+            break;
+        }
+        let receipts = got.into_iter().map(|delivered| delivered.receipt).collect();
+        broker.settle(&jobs, Verb::Ack, receipts).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let tries = fs.trace().iter().filter(|op| op.kind == OpKind::Create).count();
+    assert!((1..20).contains(&tries), "{tries} in 2 s");
+    fs.clear_faults();
     broker.stop().await;
 }

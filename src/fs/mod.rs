@@ -60,7 +60,7 @@ pub struct Metadata {
 }
 
 /// Free space of a file system, as `statvfs(3)` gives it, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// Size of the file system: `f_blocks` x `f_frsize`.
     pub total: u64,

@@ -128,8 +128,8 @@ impl FileSystem for OsFileSystem {
         // SAFETY: the call above answered without an error, so it filled in the whole of it.
         let space = space_of(unsafe { raw.assume_init_ref() });
         // Advice only: not told, the count is taken for fixed, as it is nearly everywhere.
-        let told = fstatfs(&fd).is_ok_and(|told| told.filesystem_type() == XFS_SUPER_MAGIC);
-        Ok(Space { inodes_from_blocks: told, ..space })
+        let is_xfs = fstatfs(&fd).is_ok_and(|found| found.filesystem_type() == XFS_SUPER_MAGIC);
+        Ok(Space { inodes_from_blocks: is_xfs, ..space })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {

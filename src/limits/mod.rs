@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Limits {
 /// A line below which free space is short: a share of what can be had of the device, and a floor, whichever is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Threshold {
-    /// Of the device's size.
+    /// Of what can be had of the device.
     pub share: Fraction,
     /// Counts for at most 40% (soft), 20% (hard) or 5% (reserve) of the device, so that a small one is not short for ever.
     pub floor: Size,

@@ -277,14 +277,7 @@ mod tests {
         state.books.push(book);
         assert_eq!(state.releasable(), 0, "before the first sample all of them are kept back");
         let (total, available) = (128 << 20, 0);
-        state.space = Some(Space {
-            total,
-            available,
-            withheld: 98 << 20,
-            inodes: 0,
-            inodes_available: 0,
-            inodes_from_blocks: false,
-        });
+        state.space = Some(Space { total, available, withheld: 98 << 20, ..Space::default() });
         assert_eq!(state.releasable(), 0);
         state.books[0].waiting.main.push_back(PathBuf::from("main"));
         assert_eq!(state.releasable(), 1 << 20);
@@ -300,11 +293,10 @@ mod tests {
             // As XFS says when it is nearly full: it has few inodes as it has few free blocks.
             state.space = Some(Space {
                 total: 128 << 20,
-                available: 0,
-                withheld: 0,
                 inodes: 100,
                 inodes_available: 4,
                 inodes_from_blocks,
+                ..Space::default()
             });
             assert_eq!(state.holding(0).kept_back, kept);
         }

@@ -3,10 +3,11 @@
 use super::Inner;
 use crate::api::{Declared, Deleted, Fault, QueueSettings};
 use crate::catalogue::{Catalogue, Record};
+use crate::logs::CATALOGUE;
 use crate::name::QueueName;
-use crate::owner::{Change, Command, Handle, stopping};
+use crate::owner::{Change, Command, Handle, open_whole, stopping};
 use plimsoll::error::{Outcome, Stopped};
-use plimsoll::{Log, LogOptions, NewRecord, Node, Offset, WriteClass};
+use plimsoll::{Log, NewRecord, Node, Offset, WriteClass};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -19,8 +20,6 @@ pub(super) struct Keeper {
     pub(super) catalogue: Catalogue,
     pub(super) log: Log,
     pub(super) node: Node,
-    /// The end of the log with all that the catalogue knows.
-    pub(super) end: Offset,
     /// Records since the last compaction.
     pub(super) since: u64,
 }
@@ -42,17 +41,14 @@ impl Keeper {
         if let Some(Stopped::Failed(_)) = self.log.stopped() {
             self.reopen().await?;
         }
-        let (log, count) = (self.log.clone(), records.len() as u64);
+        let log = self.log.clone();
         let written = tokio::task::spawn_blocking(move || {
             let records: Vec<_> = records.iter().map(|record| NewRecord::new(record)).collect();
             log.publish(WriteClass::Coordination, &records)
         });
         let written = written.await.map_err(|error| Fault::Unknown(error.to_string().into()))?;
         match written {
-            Ok(done) => {
-                self.end = done.first.plus(count);
-                Ok(done.first)
-            }
+            Ok(done) => Ok(done.first),
             Err(error) => Err(match error.outcome() {
                 Outcome::NotWritten => {
                     Fault::Unavailable(format!("the catalogue takes nothing: {error}").into())
@@ -64,15 +60,12 @@ impl Keeper {
 
     /// Opens the log again that has failed, so that a disk that failed for a while needs no restart.
     async fn reopen(&mut self) -> Result<(), Fault> {
-        let (node, name) = (self.node.clone(), self.log.name().clone());
-        let opened = tokio::task::spawn_blocking(move || {
-            let mut options = LogOptions::default();
-            options.small = true;
-            node.open_log(&name, options)
-        });
+        let node = self.node.clone();
+        let opened = tokio::task::spawn_blocking(move || open_whole(&node, CATALOGUE, true));
         let opened = opened.await.map_err(|error| Fault::Unavailable(error.to_string().into()))?;
         let log = opened.map_err(|error| Fault::Unavailable(error.to_string().into()))?;
-        if log.tail() != self.end {
+        // All that was confirmed is in the catalogue.
+        if log.tail() != self.log.durable() {
             // A record whose outcome was not known is there: only a start reads it.
             let why = "the catalogue holds a change that was not confirmed: restart the broker";
             return Err(Fault::Unavailable(why.into()));

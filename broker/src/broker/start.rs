@@ -138,8 +138,7 @@ fn known(mut marked: Vec<Marked>, holder: usize) -> Result<(Vec<Node>, Keeper), 
             "this broker was made with {all} data directories, and {more} more are named"
         )));
     }
-    let end = log.tail();
-    Ok((nodes, Keeper { catalogue, log, node, end, since }))
+    Ok((nodes, Keeper { catalogue, log, node, since }))
 }
 
 /// A new broker, or one whose first start did not end.
@@ -198,8 +197,8 @@ fn first_start(marked: Vec<Marked>) -> Result<(Vec<Node>, Keeper), StartError> {
     let log = open(first, logs::CATALOGUE)?;
     let line = Record::Format(format).encode();
     log.publish(WriteClass::Coordination, &[NewRecord::new(&line)]).map_err(data)?;
-    let (node, end) = (first.clone(), log.tail());
-    Ok((nodes, Keeper { catalogue, log, node, end, since: 0 }))
+    let node = first.clone();
+    Ok((nodes, Keeper { catalogue, log, node, since: 0 }))
 }
 
 /// The logs of queues that are on a node; those of queues that are not in the catalogue are deleted.

@@ -6,7 +6,7 @@ use super::{Mode, Owner, journal::Journal};
 use crate::api::{Band, QueueId, Seq};
 use crate::boot::Time;
 use crate::catalogue::QueueMeta;
-use crate::event::{Entry, Place, Stamp};
+use crate::event::{Entry, Place};
 use crate::marks::{self, Digests, Mark, Marks};
 use crate::message;
 use crate::state::{self, Frame, Replay};
@@ -160,8 +160,9 @@ pub(crate) fn load(
                 continue;
             }
             next = next.max(confirm(&mut state, id, band, &log, last_head(&log)));
-            published(&log, band, marks.digests(), since(&log, time), |found| {
-                found.restore(&mut marks, id, &time.stamp());
+            let now = time.stamp();
+            published(&log, band, marks.digests(), since(&log, time), |key, mark, millis| {
+                marks.restore_message(id, key, mark, millis, &now);
             });
             let total = state.queue(id).map_or(0, |queue| super::publish::total(queue, band));
             runtime.lanes.insert(band, Lane::new(BandLog::Open(log), total));
@@ -279,20 +280,6 @@ pub(super) fn confirm(
     next
 }
 
-/// A message with a key as it stands in a log.
-#[derive(Debug)]
-pub(super) struct Keyed {
-    key: String,
-    mark: Mark,
-    millis: u64,
-}
-
-impl Keyed {
-    pub(super) fn restore(self, marks: &mut Marks, queue: QueueId, now: &Stamp) {
-        marks.restore_message(queue, &self.key, self.mark, self.millis, now);
-    }
-}
-
 /// From where on a log holds keys that still count.
 pub(super) fn since(log: &Log, time: &Time) -> Offset {
     let since = time.wall_ms().saturating_sub(MARKS_WINDOW_MS);
@@ -301,13 +288,13 @@ pub(super) fn since(log: &Log, time: &Time) -> Offset {
     from.max(Offset(log.durable().0.saturating_sub(MARKS_READ)))
 }
 
-/// Finds the keys of messages in a log. Blocks.
+/// Finds the messages with keys in a log: key, mark, and when it was written. Blocks.
 pub(super) fn published(
     log: &Log,
     band: Band,
     digests: Digests,
     from: Offset,
-    mut each: impl FnMut(Keyed),
+    mut each: impl FnMut(&str, Mark, u64),
 ) {
     let result = (|| -> Result<(), ReadError> {
         let mut reader = match log.read_from(from) {
@@ -325,7 +312,7 @@ pub(super) fn published(
                 };
                 let place = Place { band, offset: found.offset };
                 let mark = Mark::of(digests, &message, place);
-                each(Keyed { key: key.to_owned(), mark, millis });
+                each(key, mark, millis);
             })?;
             if read.is_none() {
                 return Ok(());

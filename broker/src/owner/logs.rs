@@ -1,11 +1,12 @@
 //! Opening a queue's logs: at its first publish, or again after one has failed.
 
-use super::load::{Keyed, LoadError, confirm, last_head, open_whole, published, shrunk, since};
+use super::load::{LoadError, confirm, last_head, open_whole, published, shrunk, since};
 use super::publish::{no_space, total};
 use super::queue::{BandLog, Lane};
 use super::{Done, Mode, OPEN_AGAIN, Owner};
 use crate::api::{Band, Fault, QueueId};
 use crate::logs;
+use crate::marks::Mark;
 use crate::message::MessageHead;
 use plimsoll::error::Stopped;
 use plimsoll::{Log, LogName};
@@ -17,7 +18,8 @@ use std::time::Duration;
 pub(super) struct Found {
     log: Log,
     last: Option<MessageHead>,
-    keys: Vec<Keyed>,
+    /// Keys with their marks, and when their messages were written.
+    keys: Vec<(String, Mark, u64)>,
 }
 
 impl Owner {
@@ -65,7 +67,9 @@ impl Owner {
             let log = open_whole(&node, &logs::queue(queue, band), false)?;
             let mut keys = Vec::new();
             let from = since(&log, &time).max(known.unwrap_or_default());
-            published(&log, band, digests, from, |found| keys.push(found));
+            published(&log, band, digests, from, |key, mark, millis| {
+                keys.push((key.to_owned(), mark, millis));
+            });
             Ok(Found { last: last_head(&log), log, keys })
         });
         async move {
@@ -88,8 +92,8 @@ impl Owner {
                     return self.is_shrunk(queue, band, why);
                 }
                 let now = self.time.stamp();
-                for found in keys {
-                    found.restore(&mut self.marks, queue, &now);
+                for (key, mark, millis) in keys {
+                    self.marks.restore_message(queue, &key, mark, millis, &now);
                 }
                 let next = confirm(&mut self.state, queue, band, &log, last);
                 let known = self.next_seq.entry(queue).or_insert(next);

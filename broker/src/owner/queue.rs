@@ -99,8 +99,8 @@ pub(super) struct Lane {
     pub(super) floor: Option<(Offset, u64)>,
     /// A truncation is under way.
     pub(super) truncating: bool,
-    /// When one may be tried again, after one has failed.
-    pub(super) truncate_at: Duration,
+    /// When marks may be carried out of its way again, after that has failed.
+    pub(super) carry_at: Duration,
 }
 
 impl Lane {
@@ -114,7 +114,7 @@ impl Lane {
             ahead: Ahead::default(),
             floor: None,
             truncating: false,
-            truncate_at: Duration::ZERO,
+            carry_at: Duration::ZERO,
         }
     }
 

@@ -23,8 +23,8 @@ const TRUNCATIONS_MAX: usize = 4;
 const SNAPSHOT_TIMES: u64 = 4;
 /// Segments of the event log that call for a snapshot, so that small disks get their files back.
 const SNAPSHOT_SEGMENTS: usize = 4;
-/// How long a truncation that failed is not tried again.
-const FREE_AGAIN: Duration = Duration::from_secs(5);
+/// How long marks that could not be written are not tried again.
+const CARRY_AGAIN: Duration = Duration::from_secs(5);
 /// How often old marks are looked for.
 const MARKS_EVERY: Duration = Duration::from_secs(5);
 
@@ -121,7 +121,7 @@ impl Owner {
             };
             let mut due = Vec::new();
             for (&band, lane) in &mut runtime.lanes {
-                if lane.truncating || now < lane.truncate_at {
+                if lane.truncating || now < lane.carry_at {
                     again.insert(queue);
                     continue;
                 }
@@ -166,21 +166,17 @@ impl Owner {
         }
         let work = self.block(move || log.truncate_before(to));
         self.fly(async move {
-            let result = work.await;
-            if let Some(Err(error)) = &result {
+            if let Some(Err(error)) = work.await {
                 tracing::warn!(%queue, %error, "finished messages are still on the disk");
             }
-            Done::Truncated(queue, band, matches!(result, Some(Ok(_))))
+            Done::Truncated(queue, band)
         });
     }
 
-    /// A truncation, or what goes before it, has ended. A disk that fails is not asked forty times a second.
-    pub(super) fn truncated(&mut self, queue: QueueId, band: Band, well: bool) {
+    pub(super) fn truncated(&mut self, queue: QueueId, band: Band) {
         self.upkeep.truncations -= 1;
-        let now = self.time.elapsed();
         if let Some(lane) = self.lane(queue, band) {
             lane.truncating = false;
-            lane.truncate_at = if well { Duration::ZERO } else { now + FREE_AGAIN };
         }
         self.upkeep.dirty.insert(queue);
     }
@@ -203,14 +199,18 @@ impl Owner {
 
     pub(super) fn marks_carried(&mut self, carried: Carried) {
         let Carried { queue, band, marks, result } = carried;
-        let well = result.is_ok();
         match result {
             Ok(()) => self.marks.carried(&marks),
             Err(error) => {
-                tracing::warn!(%queue, error, "marks are not carried; their segment stays")
+                tracing::warn!(%queue, error, "marks are not carried; their segment stays");
+                // A disk that takes nothing is not asked forty times a second.
+                let again = self.time.elapsed() + CARRY_AGAIN;
+                if let Some(lane) = self.lane(queue, band) {
+                    lane.carry_at = again;
+                }
             }
         }
-        self.truncated(queue, band, well);
+        self.truncated(queue, band);
     }
 
     /// Marks that are too old go, from memory and from their log: what was in it a window ago. By boot time, as a wall clock

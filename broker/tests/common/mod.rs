@@ -2,15 +2,32 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use bytes::Bytes;
+use plimsoll::fs::sim::SimFileSystem;
 use plimsoll_broker::api::{Delivered, NewMessage, QueueSettings, Receive, Settled, Verb};
 use plimsoll_broker::broker::{Broker, BrokerOptions};
 use plimsoll_broker::name::QueueName;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn options(dir: &Path) -> BrokerOptions {
     let mut options = BrokerOptions::new(vec![dir.join("data")]);
     options.node.segment_size = 1 << 20;
+    options
+}
+
+/// A simulated disk with a place for data.
+pub(crate) fn disk(seed: u64) -> SimFileSystem {
+    let fs = SimFileSystem::new(seed);
+    fs.prepare_dir("/data").unwrap();
+    fs
+}
+
+/// A broker on it, with small files.
+pub(crate) fn on_disk(fs: &SimFileSystem) -> BrokerOptions {
+    let mut options = BrokerOptions::new(vec!["/data".into()]);
+    options.node.segment_size = 64 << 10;
+    options.fs = Some(Arc::new(fs.clone()));
     options
 }
 

@@ -227,20 +227,3 @@ async fn a_head_is_bounded_in_bytes_and_fields() {
         }
     }
 }
-
-/// What a publish takes of the memory for bodies comes back, also where its client did not wait for the answer.
-#[tokio::test(flavor = "multi_thread")]
-async fn publishes_of_clients_that_leave_give_their_memory_back() {
-    let served = Served::with(|http| http.body_budget = Some(1 << 20)).await;
-    served.declare("jobs").await;
-    for _ in 0..40 {
-        let mut conn = served.connect().await;
-        conn.send(request("POST", PUBLISH, "", &vec![b'x'; 200 << 10])).await;
-        drop(conn);
-    }
-    crate::client::until("all is given back", async || {
-        let node = served.ask("GET", "/api/v1/node", "").await.json();
-        node["http"]["body_budget_free_bytes"] == node["http"]["body_budget_bytes"]
-    })
-    .await;
-}

@@ -207,14 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn space(available: u64) -> Space {
-        Space {
-            total: 1000,
-            available,
-            withheld: 0,
-            inodes: 100,
-            inodes_available: 50,
-            inodes_from_blocks: false,
-        }
+        Space { total: 1000, available, inodes: 100, inodes_available: 50, ..Space::default() }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -318,10 +311,9 @@ mod tests {
         let lie = Space {
             total: 10,
             available: u64::MAX,
-            withheld: 0,
             inodes: 5,
             inodes_available: 9,
-            inodes_from_blocks: false,
+            ..Space::default()
         };
         account.take(mark, lie, u64::MAX);
         account.release(at(0), u64::MAX, 0);
@@ -371,7 +363,7 @@ mod tests {
             let mut account = Account::default();
             let (mut free, mut others) = (500_u64, 0);
             let total = 1_000_000;
-            let of = |available| Space { total, available, withheld: 0, inodes: 0, inodes_available: 0, inodes_from_blocks: false };
+            let of = |available| Space { total, available, ..Space::default() };
             let mark = account.mark(at(0));
             account.take(mark, of(free), 0);
             for step in steps {

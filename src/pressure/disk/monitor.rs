@@ -359,14 +359,7 @@ impl DiskMonitor {
         self.publish(&mut state);
         let (gauge, reason) = state.judge(now);
         let sample = state.account.sample();
-        let nothing = Space {
-            total: 0,
-            available: 0,
-            withheld: 0,
-            inodes: 0,
-            inodes_available: 0,
-            inodes_from_blocks: false,
-        };
+        let nothing = Space::default();
         let space = sample.map_or(nothing, |sample| sample.space);
         DiskReading {
             device: self.device,

@@ -43,10 +43,9 @@ impl Bench {
         self.say_all(Space {
             total,
             available,
-            withheld: 0,
             inodes: 1000,
             inodes_available: 900,
-            inodes_from_blocks: false,
+            ..Space::default()
         });
     }
 
@@ -175,10 +174,9 @@ fn case_A10_few_inodes_raise_the_level_and_are_the_reason() {
     let with = |inodes, inodes_available| Space {
         total: TOTAL,
         available: 40 * MIB,
-        withheld: 0,
         inodes,
         inodes_available,
-        inodes_from_blocks: false,
+        ..Space::default()
     };
     bench.say_all(with(200, 3));
     assert_eq!(bench.monitor.sample(|| 0), Level::Hard);
@@ -253,10 +251,9 @@ fn calls_that_lie_are_survived() {
         bench.say_all(Space {
             total,
             available,
-            withheld: 0,
             inodes: 1,
             inodes_available: u64::MAX,
-            inodes_from_blocks: false,
+            ..Space::default()
         });
         bench.monitor.sample(|| u64::MAX);
         let _ = bench.monitor.allocate(Level::Hard, u64::MAX);
@@ -408,14 +405,8 @@ fn a_reading_forecasts_and_names_all_directories() {
 #[test]
 fn a_call_that_hangs_only_ages_the_sample() {
     let bench = bench();
-    let (fs, hanging) = super::only_space::hanging(Space {
-        total: TOTAL,
-        available: 40 * MIB,
-        withheld: 0,
-        inodes: 0,
-        inodes_available: 0,
-        inodes_from_blocks: false,
-    });
+    let (fs, hanging) =
+        super::only_space::hanging(Space { total: TOTAL, available: 40 * MIB, ..Space::default() });
     let clock: Arc<dyn Clock> = bench.clock.clone();
     let limits = Limits::default();
     let monitor = DiskMonitor::new(fs, Path::new("/data"), 7, clock, MIB, &limits);
@@ -442,14 +433,7 @@ fn what_nobody_can_have_raises_no_line() {
     let bench = bench();
     let say = |available, withheld| {
         let total = 160 * MIB;
-        bench.say_all(Space {
-            total,
-            available,
-            withheld,
-            inodes: 0,
-            inodes_available: 0,
-            inodes_from_blocks: false,
-        });
+        bench.say_all(Space { total, available, withheld, ..Space::default() });
         bench.clock.advance(SECOND);
         bench.monitor.sample(|| 0)
     };

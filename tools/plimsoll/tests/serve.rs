@@ -128,3 +128,23 @@ fn what_it_cannot_serve_is_told_before_anything_is_made() {
     signal(&child, Signal::SIGTERM);
     finish(child).exits(0);
 }
+
+/// A file on the full disk that its first lines were written to kept the broker from starting, just when it had to.
+#[test]
+fn it_serves_where_its_first_lines_cannot_be_written() {
+    let dir = Dir::new();
+    let mut command = support::command("serve --listen 127.0.0.1:0 --data {}", &dir.data());
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut child = command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let address = loop {
+        let line = line(&mut log);
+        assert!(!line.is_empty(), "it has ended");
+        if let Some((_, address)) = line.split_once("address=") {
+            break address.trim().to_owned();
+        }
+    };
+    assert!(ask(&address, "GET", "/healthz", "").starts_with("HTTP/1.1 200"));
+    signal(&child, Signal::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -14,10 +14,9 @@ pub fn space() -> Space {
     Space {
         total: 1 << 40,
         available: 1 << 39,
-        withheld: 0,
         inodes: 1 << 20,
         inodes_available: 1 << 19,
-        inodes_from_blocks: false,
+        ..Space::default()
     }
 }
 

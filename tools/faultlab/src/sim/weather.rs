@@ -29,14 +29,7 @@ pub fn change(world: &mut World, random: &mut Random) {
         }
         5 => {
             let lies = [
-                Space {
-                    total: 0,
-                    available: 0,
-                    withheld: 0,
-                    inodes: 0,
-                    inodes_available: 0,
-                    inodes_from_blocks: false,
-                },
+                Space::default(),
                 Space { available: u64::MAX, inodes_available: u64::MAX, ..space() },
                 Space { total: u64::MAX, available: u64::MAX, ..space() },
             ];
