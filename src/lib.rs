@@ -60,8 +60,8 @@ pub mod types;
 
 pub use limits::{Limits, LimitsError, PoolLimits, Size};
 pub use log::{
-    AppendFuture, Appended, Log, LogBytes, LogOptions, NewRecord, Reader, Record, SegmentView,
-    Ticket, Truncated,
+    AppendFuture, Appended, CommitStats, Log, LogBytes, LogOptions, NewRecord, Reader, Record,
+    SegmentView, Ticket, Truncated,
 };
 pub use node::{
     Attention, Node, NodeBuilder, NodeOptions, NodeStats, Pressure, PressureChanges, PrivateLog,

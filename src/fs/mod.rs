@@ -102,6 +102,19 @@ pub trait FileSystem: Debug + Send + Sync {
     /// As `open(2)` with `O_RDWR | O_NOFOLLOW`; `InvalidInput` if it is not a regular file.
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
+    /// Opens an existing regular file for writing past the page cache (`O_DIRECT`, `open(2)`); `None` where the file
+    /// system has no such writes, or wants another alignment than [`DIRECT_ALIGN`].
+    ///
+    /// What is written so is seen by reads through other handles as soon as the call has returned. A position, a length or
+    /// an address in memory that is no multiple of [`DIRECT_ALIGN`] is `EINVAL`, and then nothing was written.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open_write`].
+    fn open_direct(&self, path: &Path) -> io::Result<Option<Arc<dyn File>>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Makes a new regular file, open for reading and writing.
     ///
     /// # Errors
@@ -180,6 +193,14 @@ pub trait FileSystem: Debug + Send + Sync {
     /// As `getrandom(2)`.
     fn random(&self, bytes: &mut [u8]) -> io::Result<()>;
 }
+
+/// What direct writes are aligned to, in the file and in memory: no disk in use has larger sectors.
+pub const DIRECT_ALIGN: usize = 4096;
+
+/// A block of zeroes or of anything else that may be written directly.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(4096))]
+pub struct Block(pub [u8; DIRECT_ALIGN]);
 
 /// Bytes that go to one place of a file.
 #[derive(Clone, Copy, Debug)]
@@ -294,7 +315,15 @@ pub trait File: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Writes all of `writes`, then syncs; one call, so that an implementation can make one system call of it.
+    /// Whether it was opened by [`FileSystem::open_direct`].
+    fn is_direct(&self) -> bool {
+        false
+    }
+
+    /// Writes all of `writes` and makes them durable; one call, so that an implementation can make one system call of it.
+    ///
+    /// Nothing else becomes durable by it for sure: of a single direct write the device may be told to keep just that
+    /// (`RWF_DSYNC`, `pwritev2(2)`, where it has forced unit access). What was written before needs [`File::sync`].
     ///
     /// # Errors
     /// As [`File::write_at`] and [`File::sync`]. Nothing is synced after a failed write.

@@ -1,8 +1,9 @@
 //! The real file system, through Linux system calls.
 //!
-//! `write_and_sync` stays as the trait provides it: one `pwrite` for each part, then one `fdatasync`.
+//! For buffered files `write_and_sync` stays as the trait provides it: one `pwrite` for each part, then one `fdatasync`.
 #![allow(clippy::disallowed_methods, reason = "the room that owns the disk calls")]
 
+mod direct;
 mod ioctl;
 
 use super::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};
@@ -48,6 +49,10 @@ impl FileSystem for OsFileSystem {
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         open_regular(path, OFlag::O_RDWR)
+    }
+
+    fn open_direct(&self, path: &Path) -> io::Result<Option<Arc<dyn File>>> {
+        direct::open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -162,6 +162,7 @@ impl SimFileSystem {
             random: SplitMix(seed),
             ops: 0,
             read_only: false,
+            buffered_only: false,
         };
         Self::of(disk)
     }
@@ -181,6 +182,11 @@ impl SimFileSystem {
     /// Sets what power cuts (and failed syncs) may do from now on.
     pub fn set_profile(&self, profile: Profile) {
         hold(&self.machine).disk.profile = profile;
+    }
+
+    /// Whether files can be opened for direct writes, as they can at first.
+    pub fn set_direct(&self, direct: bool) {
+        hold(&self.machine).disk.buffered_only = !direct;
     }
 
     // Preparing: none of these is an operation.

@@ -1,11 +1,11 @@
 //! Commits: one write and one sync for all who wait, led by one of them.
 
 use super::Shared;
-use super::state::{Chunk, State, Status};
+use super::state::{Chunk, Segment, State, Status};
 use crate::error::{DiskContext, DiskError, Outcome};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, WINDOW};
-use crate::fs::{File, Write};
+use crate::fs::{Block, File, Write};
 use crate::planted::{self, Fault};
 use crate::segment::{Access, Spare, rename_in};
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ struct Job {
     replaces: bool,
     /// For a planted fault: the next chunk's header, written too early.
     #[allow(dead_code, reason = "read only where faults can be planted")]
-    early: Option<Arc<super::state::Segment>>,
+    early: Option<Arc<Segment>>,
 }
 
 impl Shared {
@@ -164,8 +164,7 @@ impl Shared {
 
     #[allow(clippy::result_large_err, reason = "the chunk comes back either way")]
     fn write(&self, mut job: Job) -> Result<Chunk, (Chunk, Failed)> {
-        let result = self.write_job(&mut job);
-        match result {
+        match self.write_job(&mut job) {
             Ok(()) => Ok(job.chunk),
             Err(failed) => Err((job.chunk, failed)),
         }
@@ -173,53 +172,84 @@ impl Shared {
 
     fn write_job(&self, job: &mut Job) -> Result<(), Failed> {
         let segment = Arc::clone(&job.chunk.segment);
-        let first_commit = job.chunk.spare.is_some();
         let padding = job.chunk.padding;
         job.chunk.buffer.extend(padding).fill(0);
-        let file = match job.chunk.spare.take() {
+        let (file, begins) = match job.chunk.spare.take() {
             Some(spare) if job.replaces => return self.write_replacing(&job.chunk, spare),
-            Some(spare) => match self.name(&segment.path, &spare) {
-                Ok(()) => {
-                    self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
-                    spare.file
-                }
-                Err(failed) => {
+            Some(spare) => {
+                if let Err(failed) = self.name(&segment.path, &spare) {
                     if !failed.heal {
                         job.chunk.spare = Some(spare);
                     }
                     return Err(failed);
                 }
-            },
-            None => self
-                .files
-                .get(segment.id, &segment.path, Access::Write)
-                .disk("open", &segment.path)
-                .map_err(Failed::untouched)?,
+                self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
+                // The file is open for ordinary writes in any case: want of a descriptor fails no commit here.
+                (self.to_commit(&segment).unwrap_or(spare.file), true)
+            }
+            None => {
+                let file = self.to_commit(&segment).disk("open", &segment.path);
+                (file.map_err(Failed::untouched)?, false)
+            }
         };
-        if let Some(checkpoint) = &job.checkpoint {
+        let vouches = job.checkpoint.is_some_and(|checkpoint| {
             // Advice: where it cannot be written, recovery reads more.
-            let written = file.write_at(CHECKPOINT_POSITION, &checkpoint.encode());
-            if let Err(error) = written {
+            let written = file.write_at(CHECKPOINT_POSITION, &Block(checkpoint.encode()).0);
+            if let Err(error) = &written {
                 tracing::warn!(path = %segment.path.display(), %error, "checkpoints stop in this file");
                 self.stop_checkpoints(&segment);
-                job.checkpoint = None;
             }
-        }
-        let data = Write { position: job.chunk.start, bytes: job.chunk.buffer.bytes() };
+            written.is_ok()
+        });
+        self.write_early_header(job.early.as_deref());
         // The header goes with the first records, in one sync: a sync of the records alone would confirm what a restart
         // takes for leftovers behind a spare header.
-        let with_header = first_commit && !planted::is(Fault::FirstCommitWithoutHeader);
-        let header = with_header.then(|| segment.header().encode());
-        let first = header.as_ref().map(|bytes| [Write { position: 0, bytes }, data]);
-        let writes = first.as_ref().map_or(std::slice::from_ref(&data), |writes| &writes[..]);
-        self.write_early_header(job.early.as_deref());
-        self.sync_with_faults(&*file, writes)
+        let header = begins && !planted::is(Fault::FirstCommitWithoutHeader);
+        let header = header.then(|| Block(segment.header().encode()));
+        self.write_and_sync(&*file, header.as_ref(), &job.chunk, vouches)
             .disk("write and sync", &segment.path)
             .map_err(Failed::written)?;
-        if let Some(checkpoint) = &job.checkpoint {
+        self.counts.count(&*file);
+        if let Some(checkpoint) = job.checkpoint.filter(|_| vouches) {
             self.note_checkpoint(&segment, checkpoint.position);
         }
         Ok(())
+    }
+
+    /// The file of a segment as commits write it.
+    fn to_commit(&self, segment: &Segment) -> std::io::Result<Arc<dyn File>> {
+        let access = if self.direct { Access::Direct } else { Access::Write };
+        self.files.get(segment.id, &segment.path, access)
+    }
+
+    /// Writes a chunk, and makes it durable with what else was written to its file: one sync of the records alone would
+    /// leave out a header or a checkpoint (`RWF_DSYNC` on a device with forced unit access, see [`File::write_and_sync`]).
+    fn write_and_sync(
+        &self,
+        file: &dyn File,
+        header: Option<&Block>,
+        chunk: &Chunk,
+        vouches: bool,
+    ) -> std::io::Result<()> {
+        let data = Write { position: chunk.start, bytes: chunk.buffer.bytes() };
+        let synced = match header {
+            Some(block) if planted::is(Fault::FirstCommitSyncsRecordsOnly) => {
+                file.write_at(0, &block.0)?;
+                self.sync_with_faults(file, &[data])
+            }
+            Some(block) => {
+                self.sync_with_faults(file, &[Write { position: 0, bytes: &block.0 }, data])
+            }
+            None if vouches && !planted::is(Fault::CheckpointNotSynced) => {
+                file.write_at(data.position, data.bytes)?;
+                self.sync_with_faults(file, &[])
+            }
+            None => self.sync_with_faults(file, &[data]),
+        };
+        match synced {
+            Err(_) if planted::is(Fault::SyncRetried) => file.sync(),
+            other => other,
+        }
     }
 
     /// Moves a spare to its name in the log and makes that durable, in both directories where it was not moved into the
@@ -255,13 +285,10 @@ impl Shared {
         if planted::is(Fault::ConfirmedBeforeSync) {
             return writes.iter().try_for_each(|write| file.write_at(write.position, write.bytes));
         }
-        match file.write_and_sync(writes) {
-            Err(_) if planted::is(Fault::SyncRetried) => file.sync(),
-            other => other,
-        }
+        file.write_and_sync(writes)
     }
 
-    fn write_early_header(&self, early: Option<&super::state::Segment>) {
+    fn write_early_header(&self, early: Option<&Segment>) {
         let Some(segment) = early else { return };
         let mut state = self.lock();
         let next = state.chunks.front_mut().and_then(|chunk| chunk.spare.take());
@@ -275,7 +302,7 @@ impl Shared {
         }
     }
 
-    fn stop_checkpoints(&self, segment: &super::state::Segment) {
+    fn stop_checkpoints(&self, segment: &Segment) {
         if let Some(active) = &mut self.lock().active
             && active.segment.id == segment.id
         {
@@ -283,7 +310,7 @@ impl Shared {
         }
     }
 
-    fn note_checkpoint(&self, segment: &super::state::Segment, position: u64) {
+    fn note_checkpoint(&self, segment: &Segment, position: u64) {
         if let Some(active) = &mut self.lock().active
             && active.segment.id == segment.id
         {

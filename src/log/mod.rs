@@ -4,6 +4,7 @@ mod ahead;
 mod buffer;
 mod checkpoint;
 mod commit;
+mod counts;
 mod heal;
 mod index;
 mod open;
@@ -17,6 +18,8 @@ mod ticket;
 mod truncate;
 
 pub(crate) use buffer::BufferPool;
+pub(crate) use counts::CommitCounts;
+pub use counts::CommitStats;
 pub(crate) use index::Indexes;
 pub(crate) use open::Parts;
 pub use read::Reader;
@@ -155,6 +158,9 @@ pub(crate) struct Shared {
     /// The device that it is on (`st_dev`), which permits must be for.
     device: u64,
     gather_enabled: bool,
+    /// Commits go past the page cache where the file system can.
+    direct: bool,
+    counts: Arc<CommitCounts>,
     state: Mutex<State>,
     /// Held while files are taken, so that two batches do not take twice as many.
     rolling: Mutex<()>,

@@ -1,7 +1,7 @@
 //! From what recovery found to a log that works.
 
 use super::state::{Active, Segment, State, Status};
-use super::{BufferPool, Helper, Indexes, Ladder, Log, LogOptions, Shared};
+use super::{BufferPool, CommitCounts, Helper, Indexes, Ladder, Log, LogOptions, Shared};
 use crate::clock::Clock;
 use crate::error::{DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
@@ -30,6 +30,8 @@ pub(crate) struct Parts {
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) record_max: u64,
     pub(crate) gather: bool,
+    pub(crate) direct: bool,
+    pub(crate) counts: Arc<CommitCounts>,
     /// The data directory's lock: held until the log can write no more, also when the node is gone before.
     pub(crate) lock: Arc<dyn Lock>,
 }
@@ -61,6 +63,8 @@ impl Shared {
             helper: parts.helper,
             ladder,
             gather_enabled: parts.gather,
+            direct: parts.direct,
+            counts: parts.counts,
             state: Mutex::new(state),
             rolling: Mutex::default(),
             truncating: Mutex::default(),

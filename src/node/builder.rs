@@ -158,6 +158,7 @@ impl NodeBuilder {
             pool,
             buffers: Arc::new(BufferPool::new(options.buffers_kept)),
             indexes: Arc::new(Indexes::new(INDEXES)),
+            counts: Arc::default(),
             hub: Arc::default(),
             watch,
             slots: Mutex::default(),

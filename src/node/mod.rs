@@ -22,7 +22,7 @@ use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::FileSystem;
 use crate::limits::{Limits, LimitsError};
-use crate::log::{BufferPool, Indexes, Log, LogOptions, Parts, Shared};
+use crate::log::{BufferPool, CommitCounts, Indexes, Log, LogOptions, Parts, Shared};
 use crate::planted::{self, Fault};
 use crate::pool::{SparePool, Step};
 use crate::segment::Files;
@@ -52,6 +52,7 @@ struct Inner {
     files: Arc<Files>,
     buffers: Arc<BufferPool>,
     indexes: Arc<Indexes>,
+    counts: Arc<CommitCounts>,
     hub: Arc<Hub>,
     watch: Arc<Watch>,
     /// Open logs by name; a slot is locked while its log is being opened, so that others are not held up.
@@ -204,6 +205,8 @@ impl Inner {
             gate: Arc::new(self.watch.gate(&disk)),
             record_max: self.options.record_max,
             gather: self.options.gather,
+            direct: self.options.direct_writes,
+            counts: Arc::clone(&self.counts),
         })
     }
 
@@ -377,6 +380,7 @@ impl Node {
         NodeStats {
             pools: self.inner.pool.stats(),
             admission: self.inner.watch.admission.stats(),
+            commits: self.inner.counts.stats(),
             reserved_bytes: logs.iter().map(|log| log.shared().reserved_bytes()).sum(),
             pinned_bytes: logs.iter().map(|log| log.shared().pinned_bytes()).sum(),
             open_files: self.open_files(),

@@ -24,6 +24,11 @@ pub struct NodeOptions {
     pub idle_checkpoint: Duration,
     /// Bytes of staging buffers kept for the next append; 32 MiB by default.
     pub buffers_kept: usize,
+    /// Commit past the page cache (`O_DIRECT`) where the file system can, as it is by default: a commit is one system call
+    /// then. Elsewhere commits go through the page cache, whatever this says; [`NodeStats::commits`] tells which.
+    ///
+    /// [`NodeStats::commits`]: crate::NodeStats::commits
+    pub direct_writes: bool,
     /// Let a commit wait a little for writers that the one before released.
     pub gather: bool,
     /// Make the data directory if it is missing.
@@ -43,6 +48,7 @@ impl Default for NodeOptions {
             open_files: 512,
             idle_checkpoint: Duration::from_secs(10),
             buffers_kept: 32 << 20,
+            direct_writes: true,
             gather: true,
             create: true,
             limits: Limits::default(),

@@ -1,6 +1,7 @@
 //! A node in numbers.
 
 use crate::admission::AdmissionStats;
+use crate::log::CommitStats;
 use crate::pool::PoolStats;
 
 /// What a node holds and has done since it was opened.
@@ -11,6 +12,8 @@ pub struct NodeStats {
     pub pools: Vec<PoolStats>,
     /// What was admitted, delayed and refused.
     pub admission: AdmissionStats,
+    /// How commits were written.
+    pub commits: CommitStats,
     /// Bytes of files that logs have taken and not begun yet; they are in no pool and no budget.
     pub reserved_bytes: u64,
     /// Bytes of truncated files that take space all the same, as readers have them open: at most the file that each is in.

@@ -18,7 +18,19 @@ pub enum Access {
     Read,
     /// Reading and writing.
     Write,
+    /// Writing past the page cache where the file system can, else as [`Access::Write`]; see
+    /// [`FileSystem::open_direct`].
+    Direct,
 }
+
+impl Access {
+    /// A direct file is of no use to readers, so that one file may be open twice.
+    fn slot(self, id: FileId) -> Slot {
+        (id, self == Self::Direct)
+    }
+}
+
+type Slot = (FileId, bool);
 
 #[derive(Debug)]
 struct Open {
@@ -29,8 +41,8 @@ struct Open {
 
 #[derive(Debug, Default)]
 struct Inner {
-    open: HashMap<FileId, Open>,
-    by_use: BTreeMap<u64, FileId>,
+    open: HashMap<Slot, Open>,
+    by_use: BTreeMap<u64, Slot>,
     clock: u64,
 }
 
@@ -45,17 +57,17 @@ pub struct Files {
 }
 
 impl Inner {
-    fn touch(&mut self, id: FileId) -> Option<(Arc<dyn File>, Access)> {
-        let open = self.open.get_mut(&id)?;
+    fn touch(&mut self, slot: Slot) -> Option<(Arc<dyn File>, Access)> {
+        let open = self.open.get_mut(&slot)?;
         self.clock += 1;
         self.by_use.remove(&open.used);
         open.used = self.clock;
-        self.by_use.insert(self.clock, id);
+        self.by_use.insert(self.clock, slot);
         Some((Arc::clone(&open.file), open.access))
     }
 
-    fn remove(&mut self, id: FileId) -> Option<Arc<dyn File>> {
-        let open = self.open.remove(&id)?;
+    fn remove(&mut self, slot: Slot) -> Option<Arc<dyn File>> {
+        let open = self.open.remove(&slot)?;
         self.by_use.remove(&open.used);
         Some(open.file)
     }
@@ -64,17 +76,18 @@ impl Inner {
     fn shrink(&mut self, max: usize) -> Vec<Arc<dyn File>> {
         let mut closed = Vec::new();
         while self.open.len() > max {
-            let Some((_, id)) = self.by_use.pop_first() else { break };
-            closed.extend(self.open.remove(&id).map(|open| open.file));
+            let Some((_, slot)) = self.by_use.pop_first() else { break };
+            closed.extend(self.open.remove(&slot).map(|open| open.file));
         }
         closed
     }
 
     fn insert(&mut self, id: FileId, file: Arc<dyn File>, access: Access) {
-        self.remove(id);
+        let slot = access.slot(id);
+        self.remove(slot);
         self.clock += 1;
-        self.by_use.insert(self.clock, id);
-        self.open.insert(id, Open { file, access, used: self.clock });
+        self.by_use.insert(self.clock, slot);
+        self.open.insert(slot, Open { file, access, used: self.clock });
     }
 }
 
@@ -99,14 +112,18 @@ impl Files {
     /// # Errors
     /// Of opening it. When the process has no descriptor left (`EMFILE`), files that are not in use are closed first.
     pub fn get(&self, id: FileId, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
-        if let Some((file, open_for)) = self.lock().touch(id)
-            && (open_for == Access::Write || access == Access::Read)
+        if let Some((file, open_for)) = self.lock().touch(access.slot(id))
+            && (open_for != Access::Read || access == Access::Read)
         {
             return Ok(file);
         }
         let open = || match access {
             Access::Read => self.fs.open_read(path),
             Access::Write => self.fs.open_write(path),
+            Access::Direct => match self.fs.open_direct(path)? {
+                Some(file) => Ok(file),
+                None => self.fs.open_write(path),
+            },
         };
         let file = match open() {
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
@@ -133,7 +150,10 @@ impl Files {
 
     /// Forgets a file; it is closed when its last user drops it.
     pub fn forget(&self, id: FileId) {
-        let closed = self.lock().remove(id);
+        let closed = {
+            let mut inner = self.lock();
+            [inner.remove(Access::Write.slot(id)), inner.remove(Access::Direct.slot(id))]
+        };
         drop(closed);
     }
 

@@ -1,12 +1,13 @@
 //! The calls of [`FileSystem`] and [`File`], each counted, and open to faults, before it is done.
 
+use super::content::Content;
 use super::fault::OpKind;
 use super::image::SECTOR;
 use super::machine::{Ask, Go, Machine};
 use super::names::Inode;
 use super::tree::{Node, errno};
 use super::{SimFileSystem, dead};
-use crate::fs::{DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space};
+use crate::fs::{DIRECT_ALIGN, DirEntry, File, FileKind, FileSystem, Lock, Metadata, Space, Write};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,13 +47,13 @@ impl SimFileSystem {
         done(go, result)
     }
 
-    fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<Arc<dyn File>> {
         self.call(Ask::path(OpKind::Open, path), |machine, life| {
             let inode = machine.disk.tree.inode(path)?;
             match machine.disk.tree.node(inode)? {
-                Node::File(_) => self.handle(machine, life, inode, path, writable),
+                Node::File(_) => self.handle(machine, life, inode, path, mode),
                 Node::Link(_) => Err(errno(libc::ELOOP)),
-                Node::Dir(_) if writable => Err(errno(libc::EISDIR)),
+                Node::Dir(_) if mode != Mode::Read => Err(errno(libc::EISDIR)),
                 Node::Dir(_) => {
                     Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
                 }
@@ -66,27 +67,34 @@ impl SimFileSystem {
         life: u64,
         inode: Inode,
         path: &Path,
-        writable: bool,
+        mode: Mode,
     ) -> io::Result<Arc<dyn File>> {
         let errors_seen = Mutex::new(machine.open(inode)?);
         let fs = Arc::clone(&self.machine);
-        Ok(Arc::new(SimFile { fs, life, inode, path: path.into(), writable, errors_seen }))
+        Ok(Arc::new(SimFile { fs, life, inode, path: path.into(), mode, errors_seen }))
     }
 }
 
 impl FileSystem for SimFileSystem {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.open(path, false)
+        self.open(path, Mode::Read)
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.open(path, true)
+        self.open(path, Mode::Write)
+    }
+
+    fn open_direct(&self, path: &Path) -> io::Result<Option<Arc<dyn File>>> {
+        if hold(&self.machine).disk.buffered_only {
+            return Ok(None);
+        }
+        self.open(path, Mode::Direct).map(Some)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.call(Ask::path(OpKind::Create, path), |machine, life| {
             let inode = make(machine, path, Node::File(Default::default()))?;
-            self.handle(machine, life, inode, path, true)
+            self.handle(machine, life, inode, path, Mode::Write)
         })
     }
 
@@ -200,12 +208,20 @@ fn make(machine: &mut Machine, path: &Path, node: Node) -> io::Result<Inode> {
     machine.disk.tree.make(op, path, node)
 }
 
+/// What a file was opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Read,
+    Write,
+    Direct,
+}
+
 struct SimFile {
     fs: Arc<Mutex<Machine>>,
     life: u64,
     inode: Inode,
     path: Arc<Path>,
-    writable: bool,
+    mode: Mode,
     /// How many failed write-backs of the file this handle was told of.
     errors_seen: Mutex<u64>,
 }
@@ -230,10 +246,10 @@ impl SimFile {
         let mut machine = hold(&self.fs);
         let ask = Ask { position, len, ..Ask::path(kind, &self.path) };
         let go = machine.begin(self.life, ask)?;
-        if !self.writable && matches!(kind, OpKind::Write | OpKind::Allocate) {
+        if self.mode == Mode::Read && matches!(kind, OpKind::Write | OpKind::Allocate) {
             return Err(errno(libc::EBADF));
         }
-        if !self.writable && kind == OpKind::SetLen {
+        if self.mode == Mode::Read && kind == OpKind::SetLen {
             return Err(errno(libc::EINVAL));
         }
         Ok((machine, go))
@@ -246,6 +262,12 @@ fn whole_sectors(position: u64, most: usize) -> usize {
     let sector = SECTOR as u64;
     let end = (position + most as u64).next_multiple_of(sector);
     usize::try_from(end - position).unwrap_or(usize::MAX)
+}
+
+fn is_aligned(position: u64, bytes: &[u8]) -> bool {
+    position.is_multiple_of(DIRECT_ALIGN as u64)
+        && bytes.len().is_multiple_of(DIRECT_ALIGN)
+        && bytes.as_ptr().addr().is_multiple_of(DIRECT_ALIGN)
 }
 
 impl File for SimFile {
@@ -264,6 +286,9 @@ impl File for SimFile {
 
     fn write_raw(&self, position: u64, bytes: &[u8]) -> io::Result<usize> {
         let (mut machine, go) = self.begin(OpKind::Write, position, bytes.len() as u64)?;
+        if self.mode == Mode::Direct && !is_aligned(position, bytes) {
+            return Err(errno(libc::EINVAL));
+        }
         let most = match go {
             Go::Short(most) => whole_sectors(position, most).min(bytes.len()),
             Go::Die(most) => most.min(bytes.len()),
@@ -280,6 +305,24 @@ impl File for SimFile {
         let (mut machine, go) = self.begin(OpKind::Sync, 0, 0)?;
         let mut seen = self.errors_seen.lock().unwrap_or_else(PoisonError::into_inner);
         machine.sync(self.inode, &mut seen, go)
+    }
+
+    fn is_direct(&self) -> bool {
+        self.mode == Mode::Direct
+    }
+
+    /// Of a single direct write nothing but its own blocks becomes durable, as by `RWF_DSYNC`.
+    fn write_and_sync(&self, writes: &[Write<'_>]) -> io::Result<()> {
+        writes.iter().try_for_each(|write| self.write_at(write.position, write.bytes))?;
+        let &[write] = writes else { return self.sync() };
+        if self.mode != Mode::Direct {
+            return self.sync();
+        }
+        let (mut machine, go) =
+            self.begin(OpKind::Sync, write.position, write.bytes.len() as u64)?;
+        let mut seen = self.errors_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages: Vec<usize> = Content::pages_of(write.position, write.bytes.len()).collect();
+        machine.sync_pages(self.inode, &pages, &mut seen, go)
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

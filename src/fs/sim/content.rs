@@ -171,6 +171,40 @@ impl Content {
         self.durable.cut_to_len();
     }
 
+    /// These pages reach the disk, and the length.
+    pub(super) fn sync_pages(&mut self, pages: &[usize]) {
+        for &index in pages {
+            if self.dirty.remove(&index).is_some() {
+                let page = self.cached.page(index).cloned();
+                self.durable.set_page(index, page);
+                self.stale.remove(&index);
+            }
+        }
+        self.lengths.clear();
+        self.durable.len = self.cached.len;
+        self.durable.cut_to_len();
+    }
+
+    /// A direct write to these pages that failed: the disk gets what `reached` says, and reads show what the disk has, as
+    /// no page of the cache stands before it.
+    pub(super) fn fail_pages(
+        &mut self,
+        inode: u64,
+        pages: &[usize],
+        sectors: Sectors,
+        reached: &mut dyn Chooser,
+    ) {
+        for &index in pages {
+            if let Some(versions) = self.dirty.remove(&index) {
+                choose_page(&mut self.durable, inode, index, &versions, sectors, u64::MAX, reached);
+                let page = self.durable.page(index).cloned();
+                self.cached.set_page(index, page);
+                self.stale.remove(&index);
+            }
+        }
+        self.cached.cut_to_len();
+    }
+
     /// A write-back that failed: of the dirty pages the disk gets what `reached` says, and all are clean after it.
     /// Lengths stay pending, as they go to the disk another way (the journal).
     pub(super) fn fail_sync(&mut self, inode: u64, sectors: Sectors, reached: &mut dyn Chooser) {

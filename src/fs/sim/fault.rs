@@ -1,5 +1,6 @@
 //! What can go wrong at one operation, and when.
 
+use super::choose::{AllPersisted, Chooser, NothingPersisted, Seeded};
 use std::path::{Path, PathBuf};
 
 /// The kinds of operation; every call of [`crate::fs::FileSystem`] and [`crate::fs::File`] is one.
@@ -118,6 +119,17 @@ pub enum Reached {
     Everything,
     /// Some of it, by this seed.
     Some(u64),
+}
+
+impl Reached {
+    /// Runs `run` with a chooser that lets so much reach the disk.
+    pub(super) fn choose<T>(self, run: impl FnOnce(&mut dyn Chooser) -> T) -> T {
+        match self {
+            Self::Nothing => run(&mut NothingPersisted),
+            Self::Everything => run(&mut AllPersisted),
+            Self::Some(seed) => run(&mut Seeded::new(seed)),
+        }
+    }
 }
 
 /// What goes wrong.

@@ -1,6 +1,6 @@
 //! The state behind a simulated file system: the disk with its cache, the process that uses it, and what is to go wrong.
 
-use super::choose::{AllPersisted, Chooser, NothingPersisted, Seeded, SplitMix};
+use super::choose::{Chooser, SplitMix};
 use super::fault::{Faults, Op, OpKind, Reached, What};
 use super::image::{spans, split};
 use super::mount::Device;
@@ -28,6 +28,8 @@ pub(super) struct Disk {
     pub(super) random: SplitMix,
     pub(super) ops: u64,
     pub(super) read_only: bool,
+    /// It has no direct writes.
+    pub(super) buffered_only: bool,
 }
 
 /// The disk, and who uses it now.
@@ -317,15 +319,57 @@ impl Machine {
         }
     }
 
+    /// What `RWF_DSYNC` does after a direct write of these pages.
+    pub(super) fn sync_pages(
+        &mut self,
+        inode: Inode,
+        pages: &[usize],
+        seen: &mut u64,
+        go: Go,
+    ) -> io::Result<()> {
+        let synced = self.make_durable(inode, pages, seen, go);
+        if synced.is_err() {
+            self.disk.tree.content_mut(inode)?.failed_in = Some(self.life);
+        }
+        synced
+    }
+
+    fn make_durable(
+        &mut self,
+        inode: Inode,
+        pages: &[usize],
+        seen: &mut u64,
+        go: Go,
+    ) -> io::Result<()> {
+        let sectors = self.disk.profile.sectors;
+        let content = self.disk.tree.content_mut(inode)?;
+        match go {
+            Go::Lie => return Ok(()),
+            Go::FailSync(code, reached) => {
+                reached.choose(|chooser| content.fail_pages(inode, pages, sectors, chooser));
+                return Err(errno(code));
+            }
+            _ => {}
+        }
+        // An earlier write-back's error is told here too.
+        if *seen < content.errors {
+            content.error_seen = true;
+            *seen = content.errors;
+            return Err(errno(libc::EIO));
+        }
+        content.sync_pages(pages);
+        let copies = std::mem::take(&mut content.copies);
+        self.budget_of(inode).free(copies);
+        match go {
+            Go::DoneThen(code) => Err(errno(code)),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn fail_write_back(&mut self, inode: Inode, reached: Reached) -> io::Result<()> {
         let sectors = self.disk.profile.sectors;
-        let chooser: &mut dyn Chooser = match reached {
-            Reached::Nothing => &mut NothingPersisted,
-            Reached::Everything => &mut AllPersisted,
-            Reached::Some(seed) => &mut Seeded::new(seed),
-        };
         let content = self.disk.tree.content_mut(inode)?;
-        content.fail_sync(inode, sectors, chooser);
+        reached.choose(|chooser| content.fail_sync(inode, sectors, chooser));
         content.errors += 1;
         content.error_seen = false;
         let copies = std::mem::take(&mut content.copies);
