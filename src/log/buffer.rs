@@ -31,7 +31,8 @@ impl BufferPool {
     fn take(&self, len: usize) -> Option<MmapMut> {
         let len = len.max(LEN_MIN).checked_next_power_of_two()?;
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = free.iter().position(|map| map.len() == len) {
+        // The one that was used last is the one that the processor still has at hand.
+        if let Some(at) = free.iter().rposition(|map| map.len() == len) {
             return Some(free.swap_remove(at));
         }
         drop(free);

@@ -64,7 +64,8 @@ impl Shared {
                     if !active.staged.is_multiple_of(crate::format::BLOCK_LEN as u64)
                         && active.staged == checkpoint.position
                     {
-                        active.tail = None;
+                        active.tail.forget();
+                        active.file = None;
                     }
                 }
                 Ok(())

@@ -9,7 +9,7 @@ use crate::fs::{Block, File, Write};
 use crate::planted::{self, Fault};
 use crate::segment::{Access, Spare, rename_in};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 /// A commit takes a checkpoint along when this much was committed since the last one. Half the window: then damage to
@@ -52,6 +52,8 @@ impl Failed {
 struct Job {
     chunk: Chunk,
     checkpoint: Option<Checkpoint>,
+    /// The file as the last commit wrote it, if that is known.
+    file: Option<Weak<dyn File>>,
     /// Its file takes the place, and the name, of an empty one.
     replaces: bool,
     /// For a planted fault: the next chunk's header, written too early.
@@ -59,34 +61,64 @@ struct Job {
     early: Option<Arc<Segment>>,
 }
 
+/// What is left of it when all is durable.
+#[derive(Debug)]
+struct Written {
+    chunk: Chunk,
+    file: Option<Weak<dyn File>>,
+}
+
 impl Shared {
     /// Leads one commit. Gives the lock back when that is done or has failed, healing included.
     pub(super) fn lead<'a>(
         self: &'a Arc<Self>,
+        state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        self.lead_while(state, |_| false)
+    }
+
+    /// The same, and goes on with what was staged meanwhile for as long as `stays`: no time is lost between two commits
+    /// until another thread has woken up.
+    fn lead_while<'a>(
+        self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
+        stays: impl Fn(&mut State) -> bool,
     ) -> MutexGuard<'a, State> {
         state.leader = true;
-        state = self.gather(state);
-        let Some(job) = Self::take_job(&mut state) else {
-            state.leader = false;
-            return state;
-        };
-        drop(state);
-        let started = self.clock.elapsed();
-        let result = self.write(job);
-        let took = self.clock.elapsed().saturating_sub(started);
-        state = self.lock();
-        match result {
-            Ok(chunk) => self.finish(&mut state, chunk, took),
-            Err((chunk, failed)) => state = self.fail(state, chunk, failed),
+        loop {
+            (state.returning, state.gathers_until) = (0, None);
+            let Some(job) = Self::take_job(&mut state) else {
+                state.leader = false;
+                return state;
+            };
+            drop(state);
+            let started = self.clock.elapsed();
+            let result = self.write(job);
+            let ended = self.clock.elapsed();
+            state = self.lock();
+            let mut done = None;
+            match result {
+                Ok(written) => done = self.finish(&mut state, written, (started, ended)),
+                Err((chunk, failed)) => state = self.fail(state, chunk, failed),
+            }
+            self.tell(&state);
+            let goes_on = !state.chunks.is_empty() && stays(&mut state);
+            state.leader = goes_on;
+            let next = if goes_on { None } else { self.next_leader(&mut state) };
+            if done.is_some() || next.is_some() || !state.wakers.is_empty() {
+                let wakers = std::mem::take(&mut state.wakers);
+                drop(state);
+                // The next leader first: the device is idle until it runs. Then those that are done, who need no lock to
+                // learn it.
+                next.into_iter().for_each(|parity: usize| self.committed[parity].wake_one());
+                done.into_iter().for_each(|parity: usize| self.committed[parity].wake_all());
+                wakers.into_iter().for_each(std::task::Waker::wake);
+                state = self.lock();
+            }
+            if !goes_on {
+                return state;
+            }
         }
-        state.leader = false;
-        self.announce(&mut state);
-        if state.wakers.is_empty() {
-            return state;
-        }
-        self.wake_all(state);
-        self.lock()
     }
 
     /// Wakes all that is polled, outside the lock: a waker may poll at once.
@@ -96,30 +128,42 @@ impl Shared {
         wakers.into_iter().for_each(std::task::Waker::wake);
     }
 
-    /// Waits a little for the writers that the last commit released, so that they share this one rather than make two
-    /// halves that alternate. Not for a single writer: it is back when its own append leads.
-    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let mut left = (state.sync_time / 8).min(GATHER_MAX);
+    /// How long whoever could lead a commit now waits instead for the writers that the last commit released, so that they
+    /// share this one rather than make two halves that alternate; `None` if it leads. The last of those writers leads at
+    /// once: nobody is woken for it. Not for a single writer: it is back when its own append leads.
+    ///
+    /// Two halves keep the device busy all the time, so that waiting is a gain only where writers are back much sooner than
+    /// a sync takes.
+    pub(super) fn gathers(&self, state: &mut State) -> Option<Duration> {
         if !self.gather_enabled || state.returning == 0 {
-            return state;
+            return None;
         }
-        let begun = self.clock.elapsed();
-        while state.returning > 0 && !left.is_zero() {
-            state.gathering = true;
-            let (guard, timeout) = self
-                .gathered
-                .wait_timeout(state, left)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            state = guard;
-            state.gathering = false;
-            if timeout.timed_out() {
-                break;
-            }
-            let since = self.clock.elapsed().saturating_sub(begun);
-            left = (state.sync_time / 8).min(GATHER_MAX).saturating_sub(since);
+        let usual = state.return_time?;
+        if usual * 2 > state.sync_time {
+            return None;
         }
-        state.returning = 0;
-        state
+        let now = self.clock.elapsed();
+        let until = *state.gathers_until.get_or_insert(now + (usual * 2).min(GATHER_MAX));
+        let left = until.checked_sub(now).filter(|left| !left.is_zero());
+        if left.is_none() {
+            // They have something else to do: another such wait, and none is made any more.
+            state.return_time = Some(usual * 2);
+            (state.returning, state.gathers_until) = (0, None);
+        }
+        left
+    }
+
+    /// Counts an append, perhaps of a writer that the last commit released.
+    pub(super) fn note_return(&self, state: &mut State) {
+        if state.returning == 0 {
+            return;
+        }
+        state.returning -= 1;
+        if state.returning == 0 {
+            let took = self.clock.elapsed().saturating_sub(state.released_at);
+            let before = state.return_time.unwrap_or(took);
+            state.return_time = Some((before * 7 + took) / 8);
+        }
     }
 
     fn take_job(state: &mut State) -> Option<Job> {
@@ -129,14 +173,15 @@ impl Shared {
         let unpadded = chunk.buffer.len();
         let padded = unpadded.next_multiple_of(BLOCK_LEN);
         let is_open = state.is_open(&chunk) && state.chunks.is_empty();
-        let mut checkpoint = None;
+        let (mut checkpoint, mut file) = (None, None);
         if let Some(active) = &mut state.active
             && active.segment.id == chunk.segment.id
         {
             if is_open {
                 let block = unpadded - unpadded % BLOCK_LEN;
-                active.tail = Some(chunk.buffer.bytes()[block..].into());
+                active.tail.set(&chunk.buffer.bytes()[block..]);
             }
+            file = active.file.clone();
             let durable = chunk.segment.durable();
             let due = durable.saturating_sub(active.checkpoint) >= CHECKPOINT_EVERY;
             if due && active.checkpointing && chunk.spare.is_none() {
@@ -159,13 +204,13 @@ impl Shared {
             .flatten();
         chunk.padding = padded - unpadded;
         let replaces = chunk.spare.is_some() && Self::replaces(state, &chunk);
-        Some(Job { chunk, checkpoint, replaces, early })
+        Some(Job { chunk, checkpoint, file, replaces, early })
     }
 
     #[allow(clippy::result_large_err, reason = "the chunk comes back either way")]
-    fn write(&self, mut job: Job) -> Result<Chunk, (Chunk, Failed)> {
+    fn write(&self, mut job: Job) -> Result<Written, (Chunk, Failed)> {
         match self.write_job(&mut job) {
-            Ok(()) => Ok(job.chunk),
+            Ok(()) => Ok(Written { chunk: job.chunk, file: job.file }),
             Err(failed) => Err((job.chunk, failed)),
         }
     }
@@ -188,10 +233,13 @@ impl Shared {
                 (self.to_commit(&segment).unwrap_or(spare.file), true)
             }
             None => {
-                let file = self.to_commit(&segment).disk("open", &segment.path);
-                (file.map_err(Failed::untouched)?, false)
+                // Weakly held: the most descriptors that are open is the cache's to say.
+                let open = job.file.take().and_then(|file| file.upgrade());
+                let file = open.map_or_else(|| self.to_commit(&segment), Ok);
+                (file.disk("open", &segment.path).map_err(Failed::untouched)?, false)
             }
         };
+        job.file = Some(Arc::downgrade(&file));
         let vouches = job.checkpoint.is_some_and(|checkpoint| {
             // Advice: where it cannot be written, recovery reads more.
             let written = file.write_at(CHECKPOINT_POSITION, &Block(checkpoint.encode()).0);
@@ -319,7 +367,15 @@ impl Shared {
         }
     }
 
-    fn finish(&self, state: &mut State, chunk: Chunk, took: Duration) {
+    /// Gives the parity of those that are to be woken, if there are any.
+    fn finish(
+        &self,
+        state: &mut State,
+        written: Written,
+        (started, ended): (Duration, Duration),
+    ) -> Option<usize> {
+        let took = ended.saturating_sub(started);
+        let Written { chunk, file } = written;
         let parity = usize::from(chunk.seq % 2 == 1);
         if !chunk.segment.is_committed() {
             self.forget_replaced(state, &chunk);
@@ -327,17 +383,22 @@ impl Shared {
         chunk.segment.committed.store(true, Ordering::Release);
         state.in_flight = 0;
         state.durable = chunk.end;
+        self.durable_seen.store(chunk.end.0, Ordering::Release);
         state.durable_millis = chunk.millis;
         let position = chunk.end_position() - chunk.padding as u64;
         chunk.segment.durable.store(position, Ordering::Release);
+        if let Some(active) = &mut state.active
+            && active.segment.id == chunk.segment.id
+        {
+            active.file = file;
+        }
         state.healed_since_commit = false;
         state.sync_time =
             if state.sync_time.is_zero() { took } else { (state.sync_time * 7 + took) / 8 };
-        state.returning =
-            state.waiting[parity] + u32::from(std::mem::take(&mut state.leader_waits));
-        if state.waiting[parity] > 0 {
-            self.committed[parity].notify_all();
-        }
+        let waiting = state.release(parity);
+        state.released_at = ended;
+        state.returning = waiting + u32::from(std::mem::take(&mut state.leader_waits));
+        (waiting > 0).then_some(parity)
     }
 
     /// Ends the epoch: nothing more is written to the file if that is in doubt, all that was staged is answered, and
@@ -353,7 +414,7 @@ impl Shared {
         let spares = state.end_epoch(chunk.end, failed.in_flight, failed.error.clone());
         let spares = spares.into_iter().chain(chunk.spare.take());
         state.status = Status::Healing;
-        self.notify_all(&state);
+        self.notify_all(&mut state);
         drop(state);
         spares.for_each(|spare| self.source.give_back(spare));
         if planted::is(Fault::FailedFileWrittenAgain) && chunk.segment.is_committed() {
@@ -373,15 +434,27 @@ impl Shared {
 
     /// Tells all who wait for something that only the leader changes, and sees to it that what is staged goes on.
     pub(super) fn announce(self: &Arc<Self>, state: &mut State) {
-        if let Some(next) = state.chunks.front() {
-            // One of those who wait for the next commit leads it.
-            let parity = usize::from(next.seq % 2 == 1);
-            if state.waiting[parity] > 0 {
-                self.committed[parity].notify_one();
-            } else {
-                self.schedule_commit(state);
-            }
+        self.tell(state);
+        if let Some(parity) = self.next_leader(state) {
+            self.committed[parity].wake_one();
         }
+    }
+
+    /// Sees to it that what is staged is committed: by one of those who wait for it, of whom the caller is to wake one (they
+    /// wait for chunks of the parity that it gives), or by a committer, who can go on with what comes next.
+    #[must_use = "what is staged waits for a leader"]
+    fn next_leader(self: &Arc<Self>, state: &mut State) -> Option<usize> {
+        let parity = usize::from(state.chunks.front()?.seq % 2 == 1);
+        let waits = state.waiting[parity] > 0;
+        if waits && (!self.helper.has_idle_committer() || self.gathers(state).is_some()) {
+            return Some(parity);
+        }
+        self.schedule_commit(state);
+        None
+    }
+
+    /// Tells those who wait for room or for records.
+    fn tell(&self, state: &State) {
         if state.want_room > 0 {
             self.room.notify_all();
         }
@@ -391,10 +464,10 @@ impl Shared {
     }
 
     /// Wakes everybody, after a failure or a stop. Only who waits: to wake nobody is a system call too.
-    pub(super) fn notify_all(&self, state: &State) {
-        for (committed, &waiting) in self.committed.iter().zip(&state.waiting) {
-            if waiting > 0 {
-                committed.notify_all();
+    pub(super) fn notify_all(&self, state: &mut State) {
+        for (parity, committed) in self.committed.iter().enumerate() {
+            if state.release(parity) > 0 {
+                committed.wake_all();
             }
         }
         if state.want_room > 0 {
@@ -403,9 +476,6 @@ impl Shared {
         if state.followers > 0 {
             self.readable.notify_all();
         }
-        if state.gathering {
-            self.gathered.notify_all();
-        }
     }
 
     /// Commits all that is staged. For the node's committers and for closing.
@@ -413,7 +483,13 @@ impl Shared {
         let mut state = self.lock();
         state.commit_scheduled = false;
         if !state.leader && !state.chunks.is_empty() {
-            state = self.lead(state);
+            // While a writer waits for each commit, one of them would have to wake up between two. Other logs come first.
+            state = self.lead_while(state, |state| {
+                let parity = state.chunks.front().map_or(0, |next| usize::from(next.seq % 2 == 1));
+                state.waiting[parity] > 0
+                    && !self.helper.commits_wait()
+                    && self.gathers(state).is_none()
+            });
         }
         self.wake_all(state);
     }

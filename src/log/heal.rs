@@ -182,7 +182,7 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         let spares = state.end_epoch_stopped(&why);
         state.status = Status::Stopped(why);
-        self.notify_all(&state);
+        self.notify_all(&mut state);
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         spares.into_iter().for_each(|spare| self.source.give_back(spare));

@@ -11,9 +11,11 @@ mod open;
 mod place;
 mod read;
 mod replace;
+mod signal;
 mod stage;
 mod state;
 mod swap;
+mod tail_block;
 mod ticket;
 mod truncate;
 
@@ -35,12 +37,13 @@ use crate::recovery::RecoveryReport;
 use crate::segment::{Files, SegmentSource};
 use crate::types::{Offset, SizeClass, WriteClass};
 use place::Ladder;
+use signal::Signal;
 use state::{State, Status};
 use std::fmt::Debug;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -137,6 +140,12 @@ pub(crate) trait Helper: Debug + Send + Sync {
     /// Calls [`Shared::commit_staged`] soon.
     fn commit(&self, log: Arc<Shared>);
 
+    /// Whether a thread would take a commit at once. Advice.
+    fn has_idle_committer(&self) -> bool;
+
+    /// Whether commits wait for a thread. Advice.
+    fn commits_wait(&self) -> bool;
+
     /// Calls [`Shared::prepare`] soon.
     fn prepare(&self, log: Arc<Shared>);
 }
@@ -167,11 +176,12 @@ pub(crate) struct Shared {
     /// Held while segments are given up, which goes in order.
     truncating: Mutex<()>,
     /// For tickets of even and of odd chunks: a commit wakes those that it confirmed, and one of the others.
-    committed: [Condvar; 2],
+    committed: [Signal; 2],
+    /// The durable end, for who has not got the lock.
+    durable_seen: AtomicU64,
     /// It was said that truncated files cannot be given up.
     pub(crate) told_retired: AtomicBool,
     room: Condvar,
-    gathered: Condvar,
     readable: Condvar,
 }
 
@@ -290,12 +300,14 @@ impl Log {
                 }
                 Decision::Refuse(limited) => return Err(limited.into()),
             };
-            match self.append(permit, records) {
-                Ok(ticket) => return Ok(ticket.wait()?),
+            match self.shared.append_and_wait(permit, records) {
                 // It stood before a full staging buffer, or slept, for longer than what was said then is good for.
-                Err(AppendError::Permit(PermitError::Expired)) => {}
-                Err(AppendError::Limited(limited)) => return Err(limited.into()),
-                Err(error) => return Err(error.into()),
+                Err(PublishError::Append(AppendError::Permit(PermitError::Expired))) => {}
+                Err(PublishError::Append(AppendError::Limited(limited))) => {
+                    self.gate.refused(&limited);
+                    return Err(limited.into());
+                }
+                other => return other,
             }
         }
     }

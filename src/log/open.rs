@@ -48,6 +48,7 @@ impl Shared {
         let report = recovered.report.clone();
         tracing::debug!(log = %parts.name, ?report, "recovered");
         let state = state(&parts, recovered);
+        let durable_seen = AtomicU64::new(state.durable.0);
         let ladder = Ladder { sizes: parts.source.sizes(), small: options.small };
         let shared = Self {
             record_max: parts.record_max.min(ladder.room_max()),
@@ -69,9 +70,9 @@ impl Shared {
             rolling: Mutex::default(),
             truncating: Mutex::default(),
             told_retired: AtomicBool::new(false),
-            committed: [Condvar::new(), Condvar::new()],
+            committed: Default::default(),
+            durable_seen,
             room: Condvar::new(),
-            gathered: Condvar::new(),
             readable: Condvar::new(),
         };
         Ok(Log { shared: Arc::new(shared), gate: parts.gate, report: Arc::new(report) })
@@ -159,8 +160,11 @@ impl State {
             leader_waits: false,
             next_seq: 0,
             waiting: [0; 2],
+            released: [0; 2],
             returning: 0,
-            gathering: false,
+            released_at: Duration::ZERO,
+            return_time: None,
+            gathers_until: None,
             want_room: 0,
             sync_time: Duration::ZERO,
             healed_since_commit: false,

@@ -3,8 +3,8 @@
 use super::buffer::Buffer;
 use super::place::{Fit, Missing, fit};
 use super::state::{Active, Segment, State, Status};
-use super::{NewRecord, Shared, Ticket};
-use crate::error::{AppendError, DiskContext, DiskError, Stopped};
+use super::{Appended, NewRecord, Shared, Ticket};
+use crate::error::{AppendError, DiskContext, DiskError, PublishError, Stopped};
 use crate::format::header::Origin;
 use crate::format::name::segment_file;
 use crate::format::record::{self, RecordHeader, record_len};
@@ -42,8 +42,6 @@ pub(super) enum Need {
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
     pub(super) records: &'a [NewRecord<'a>],
-    /// Length of each with header and padding.
-    lens: Vec<u64>,
     /// Bytes of all but the last: where the last one starts.
     before_last: u64,
     total: u64,
@@ -51,24 +49,56 @@ pub(super) struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     pub(super) fn check(records: &'a [NewRecord<'a>], max: u64) -> Result<Self, AppendError> {
-        let mut lens = Vec::with_capacity(records.len());
+        let (mut total, mut last) = (0, 0);
         for (index, record) in records.iter().enumerate() {
             let headers = record.headers.len();
             if headers > usize::from(u16::MAX) {
                 return Err(AppendError::HeadersTooLarge { index, len: headers });
             }
-            let len = record_len(headers, record.payload.len());
-            if len > max {
-                return Err(AppendError::RecordTooLarge { index, len, max });
+            last = record_len(headers, record.payload.len());
+            if last > max {
+                return Err(AppendError::RecordTooLarge { index, len: last, max });
             }
-            lens.push(len);
+            total += last;
         }
-        let total: u64 = lens.iter().sum();
-        let before_last = total - lens.last().ok_or(AppendError::Empty)?;
+        if records.is_empty() {
+            return Err(AppendError::Empty);
+        }
+        let before_last = total - last;
         if before_last > WINDOW {
             return Err(AppendError::BatchTooLarge { len: before_last, max: WINDOW });
         }
-        Ok(Self { records, lens, before_last, total })
+        Ok(Self { records, before_last, total })
+    }
+
+    /// Length of each record with header and padding.
+    fn lens(&self) -> impl Iterator<Item = u64> {
+        self.records.iter().map(|new| record_len(new.headers.len(), new.payload.len()))
+    }
+
+    /// Whether its first record goes into a file that has so much left.
+    fn stays(&self, left: Option<(SizeClass, u64)>) -> bool {
+        left.is_some_and(|(_, left)| self.lens().next().is_some_and(|len| len <= left))
+    }
+}
+
+/// Buffers for the chunks that a batch begins: one at most, unless it goes through several files.
+#[derive(Debug, Default)]
+struct Buffers {
+    one: Option<Buffer>,
+    more: Vec<Buffer>,
+}
+
+impl Buffers {
+    fn push(&mut self, buffer: Buffer) {
+        match &self.one {
+            None => self.one = Some(buffer),
+            Some(_) => self.more.push(buffer),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Buffer> {
+        self.more.pop().or_else(|| self.one.take())
     }
 }
 
@@ -79,13 +109,28 @@ impl Shared {
         permit: Permit,
         records: &[NewRecord<'_>],
     ) -> Result<Ticket, AppendError> {
+        self.append_locked(permit, records).map(|(ticket, _)| ticket)
+    }
+
+    /// The same, and waits until the batch is durable. Takes the lock once where appending and waiting take it twice.
+    pub(super) fn append_and_wait(
+        self: &Arc<Self>,
+        permit: Permit,
+        records: &[NewRecord<'_>],
+    ) -> Result<Appended, PublishError> {
+        let (ticket, state) = self.append_locked(permit, records)?;
+        Ok(ticket.wait_locked(self, state)?)
+    }
+
+    fn append_locked(
+        self: &Arc<Self>,
+        permit: Permit,
+        records: &[NewRecord<'_>],
+    ) -> Result<(Ticket, MutexGuard<'_, State>), AppendError> {
         let batch = self.admit(&permit, records)?;
         let mut waited = false;
         let mut state = self.lock();
-        state.returning = state.returning.saturating_sub(1);
-        if state.returning == 0 && state.gathering {
-            self.gathered.notify_one();
-        }
+        self.note_return(&mut state);
         loop {
             match self.need(&state, &batch, permit.class())? {
                 Need::Nothing => {
@@ -93,7 +138,8 @@ impl Shared {
                     if waited {
                         permit.check_age(self.clock.elapsed())?;
                     }
-                    return self.stage(&mut state, &batch, &permit);
+                    let ticket = self.stage(&mut state, &batch, &permit)?;
+                    return Ok((ticket, state));
                 }
                 Need::Room if state.leader => {
                     state.want_room += 1;
@@ -188,13 +234,12 @@ impl Shared {
         }
         let left = state.space_left();
         let usable = usable(&state.reserved, purpose);
-        if let Fit::Lacks(missing) = fit(&self.ladder, left, usable, batch.lens.iter().copied()) {
+        if let Fit::Lacks(missing) = fit(&self.ladder, left, usable, batch.lens()) {
             return Ok(Need::File(missing));
         }
         // With a new file for the first record the old one's tail is not needed.
-        let stays =
-            left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
-        let tail_missing = state.active.as_ref().is_some_and(|active| active.tail.is_none())
+        let stays = batch.stays(left);
+        let tail_missing = state.active.as_ref().is_some_and(|active| !active.tail.is_known())
             && state.chunks.back().is_none_or(|chunk| !state.is_open(chunk));
         Ok(if stays && tail_missing { Need::Tail } else { Need::Nothing })
     }
@@ -267,7 +312,7 @@ impl Shared {
             && active.segment.id == segment.id
             && active.staged == staged
         {
-            active.tail = Some(tail.into_boxed_slice());
+            active.tail.set(&tail);
         }
         Ok(state)
     }
@@ -282,7 +327,7 @@ impl Shared {
         let first = state.next;
         let mut buffers = self.reserve_buffers(state, batch)?;
         permit.use_up()?;
-        for (new, &len) in batch.records.iter().zip(&batch.lens) {
+        for (new, len) in batch.records.iter().zip(batch.lens()) {
             self.stage_one(state, &mut buffers, new, len, (now, permit.class()));
         }
         state.last_append = self.clock.elapsed();
@@ -298,20 +343,19 @@ impl Shared {
         &self,
         state: &mut State,
         batch: &Batch<'_>,
-    ) -> Result<Vec<Buffer>, AppendError> {
+    ) -> Result<Buffers, AppendError> {
         let refused = || AppendError::Memory(batch.total);
         // The tail block's image comes before the batch, and a commit pads its last block.
         let more = usize::try_from(batch.total).map_err(|_| refused())? + 2 * BLOCK_LEN;
         let left = state.space_left();
         // All that the batch needs is there, whatever it is for.
         let reserved = usable(&state.reserved, WriteClass::Recovery);
-        let begins = match fit(&self.ladder, left, reserved, batch.lens.iter().copied()) {
+        let begins = match fit(&self.ladder, left, reserved, batch.lens()) {
             Fit::Begins(begins) => begins,
             Fit::Lacks(missing) => missing.at,
         };
-        let stays =
-            left.is_some_and(|(_, left)| batch.lens.first().is_some_and(|&len| len <= left));
-        let mut buffers = Vec::with_capacity(begins + 1);
+        let stays = batch.stays(left);
+        let mut buffers = Buffers::default();
         for _ in 0..begins + usize::from(stays && state.open_chunk().is_none()) {
             let mut buffer = Buffer::new(&self.buffers);
             if !buffer.reserve(more) {
@@ -330,7 +374,7 @@ impl Shared {
     fn stage_one(
         &self,
         state: &mut State,
-        buffers: &mut Vec<Buffer>,
+        buffers: &mut Buffers,
         new: &NewRecord<'_>,
         len: u64,
         (now, purpose): (u64, WriteClass),
@@ -473,7 +517,7 @@ impl Shared {
         }
         if open && result.is_ok() {
             let state = self.lock();
-            let missing = state.active.as_ref().is_some_and(|active| active.tail.is_none());
+            let missing = state.active.as_ref().is_some_and(|active| !active.tail.is_known());
             if missing && state.chunks.is_empty() && !state.leader {
                 of_class = None;
                 result = self.load_tail(state).map(drop);

@@ -2,10 +2,11 @@
 
 use super::buffer::Buffer;
 use super::place::Missing;
+use super::tail_block::TailBlock;
 use crate::error::{AppendError, CommitError, CommitFailure, DiskError, Outcome, Stopped};
 use crate::format::BLOCK_LEN;
 use crate::format::header::{Header, InUse, Origin};
-use crate::fs::Lock;
+use crate::fs::{File, Lock};
 use crate::segment::{FileId, Spare};
 use crate::types::{Generation, LogId, Offset, SizeClass, WriteClass};
 use std::collections::VecDeque;
@@ -99,8 +100,10 @@ pub(crate) struct Active {
     pub(crate) segment: Arc<Segment>,
     /// Where the next record goes.
     pub(crate) staged: u64,
-    /// What stands in the file between the last 4 KiB boundary and `staged`; `None` when it must be read first.
-    pub(crate) tail: Option<Box<[u8]>>,
+    /// What stands in the file between the last 4 KiB boundary and `staged`.
+    pub(crate) tail: TailBlock,
+    /// The file as the last commit wrote it, which finds it here if it is still open.
+    pub(crate) file: Option<Weak<dyn File>>,
     /// What the last checkpoint said; 0 if there was none.
     pub(crate) checkpoint: u64,
     /// Whether that checkpoint is durable.
@@ -118,7 +121,12 @@ impl Active {
         Self {
             segment,
             staged,
-            tail: staged.is_multiple_of(BLOCK_LEN as u64).then(Box::default),
+            tail: if staged.is_multiple_of(BLOCK_LEN as u64) {
+                TailBlock::empty()
+            } else {
+                TailBlock::default()
+            },
+            file: None,
             checkpoint: 0,
             checkpoint_durable: false,
             checkpointing: true,
@@ -212,12 +220,18 @@ pub(crate) struct State {
     /// The leader waits for its own ticket, so it is one of the writers that its commit releases.
     pub(crate) leader_waits: bool,
     pub(crate) next_seq: u64,
-    /// Threads blocked on tickets of even and of odd chunks.
+    /// Threads blocked on tickets of even and of odd chunks, without those that were released.
     pub(crate) waiting: [u32; 2],
+    /// How often all that waited were released.
+    pub(crate) released: [u64; 2],
     /// Writers that the last commit released and that have not come back yet.
     pub(crate) returning: u32,
-    /// The leader waits for them.
-    pub(crate) gathering: bool,
+    /// When the last commit released them.
+    pub(crate) released_at: Duration,
+    /// Smoothed time until the last of them was back; `None` until that was seen.
+    pub(crate) return_time: Option<Duration>,
+    /// Until when the next commit waits for them, if somebody sees to it that it waits no longer.
+    pub(crate) gathers_until: Option<Duration>,
     /// Appenders blocked for room.
     pub(crate) want_room: u32,
     /// The file that the next chunk begins.
@@ -263,15 +277,12 @@ impl State {
     /// Begins a chunk for the active file, with the image of the block that the next record begins in.
     pub(crate) fn begin_chunk(&mut self, mut buffer: Buffer) {
         let Some(active) = &mut self.active else { unreachable!("a file was begun before") };
-        let tail = active.tail.take().unwrap_or_default();
-        let reserved = buffer.reserve(tail.len());
-        debug_assert!(reserved, "the buffer was made with room for it");
-        buffer.extend(tail.len()).copy_from_slice(&tail);
+        active.tail.move_to(&mut buffer);
         self.chunks.push_back(Chunk {
             seq: self.next_seq,
             segment: Arc::clone(&active.segment),
             spare: self.opening.take(),
-            start: active.staged - tail.len() as u64,
+            start: active.staged - buffer.len() as u64,
             buffer,
             end: self.next,
             millis: self.millis,
@@ -301,6 +312,12 @@ impl State {
     pub(crate) fn end_of(&self, at: usize) -> Offset {
         let next = self.segments.get(at + 1).map(|next| next.previous_end);
         next.unwrap_or(self.durable).min(self.durable)
+    }
+
+    /// All that wait for chunks of this parity are woken, by whoever calls this; gives how many they are.
+    pub(crate) fn release(&mut self, parity: usize) -> u32 {
+        self.released[parity] += 1;
+        std::mem::take(&mut self.waiting[parity])
     }
 
     /// Forgets all that is staged: what comes next is the durable end. Gives what must be given back.

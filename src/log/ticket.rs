@@ -6,7 +6,8 @@ use crate::error::CommitError;
 use crate::types::Offset;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 
 /// A staged batch on its way to the disk. Wait for it, poll it, or drop it: it is committed in any case.
@@ -53,28 +54,78 @@ impl Ticket {
         Some(verdict)
     }
 
+    /// The same without the lock; `None` also where only the lock tells.
+    fn resolve_unlocked(&mut self) -> Option<Result<Appended, CommitError>> {
+        let end = self.first.plus(self.count);
+        // In this order: what is durable now is so in this ticket's epoch if that has not ended afterwards either. In a later
+        // one the same offsets are others' records.
+        let durable = self.log.durable_seen.load(Ordering::Acquire);
+        if let Some(verdict) = self.epoch.verdict(self.first, end) {
+            self.settled = true;
+            return Some(verdict.map(|()| Appended { first: self.first, count: self.count }));
+        }
+        (durable >= end.0).then(|| {
+            self.settled = true;
+            Ok(Appended { first: self.first, count: self.count })
+        })
+    }
+
     /// Blocks until the batch is durable; commits it, and what others have staged, if nobody else is about to.
     ///
     /// # Errors
     /// [`CommitError`] says whether it may have been written.
     pub fn wait(mut self) -> Result<Appended, CommitError> {
+        if let Some(result) = self.resolve_unlocked() {
+            return result;
+        }
         let log = Arc::clone(&self.log);
+        let state = log.lock();
+        self.wait_in(&log, state)
+    }
+
+    /// The same for whoever has the lock.
+    pub(super) fn wait_locked(
+        mut self,
+        log: &Arc<Shared>,
+        state: MutexGuard<'_, State>,
+    ) -> Result<Appended, CommitError> {
+        self.wait_in(log, state)
+    }
+
+    fn wait_in<'a>(
+        &mut self,
+        log: &'a Arc<Shared>,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<Appended, CommitError> {
         let parity = usize::from(self.seq % 2 == 1);
-        let mut state = log.lock();
         loop {
             if let Some(result) = self.resolve(&state) {
                 return result;
             }
+            let mut gathers = None;
             if !state.leader && !state.chunks.is_empty() {
-                // Only the next commit is surely its own; a later one leads again.
-                state.leader_waits =
-                    state.chunks.front().is_some_and(|chunk| chunk.seq == self.seq);
-                state = log.lead(state);
-                continue;
+                gathers = log.gathers(&mut state);
+                if gathers.is_none() {
+                    // Only the next commit is surely its own; a later one leads again.
+                    state.leader_waits =
+                        state.chunks.front().is_some_and(|chunk| chunk.seq == self.seq);
+                    state = log.lead(state);
+                    continue;
+                }
             }
+            let released = state.released[parity];
             state.waiting[parity] += 1;
-            state = Shared::wait(&log.committed[parity], state);
-            state.waiting[parity] -= 1;
+            let turn = log.committed[parity].turn();
+            drop(state);
+            log.committed[parity].wait(turn, gathers);
+            // Who is released is not counted as waiting any more.
+            if let Some(result) = self.resolve_unlocked() {
+                return result;
+            }
+            state = log.lock();
+            if state.released[parity] == released {
+                state.waiting[parity] -= 1;
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::log::{Helper, Shared};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,10 +24,19 @@ struct Queues {
     idle_prepare: usize,
 }
 
+impl Queues {
+    /// Committers that wait for a commit, without those that one is there for; negative if commits wait for them.
+    fn spare_committers(&self) -> isize {
+        self.idle_commit.cast_signed() - self.commits.len().cast_signed()
+    }
+}
+
 /// The queues.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     queues: Mutex<Queues>,
+    /// [`Queues::spare_committers`], for who has not got the lock.
+    spare_committers: AtomicIsize,
     commit: Condvar,
     prepare: Condvar,
     closing: Condvar,
@@ -37,19 +47,26 @@ impl Hub {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn note(&self, queues: &Queues) {
+        self.spare_committers.store(queues.spare_committers(), Ordering::Relaxed);
+    }
+
     /// The next commit; blocks for one. `None` when the node closes.
     pub(super) fn next_commit(&self) -> Option<Arc<Shared>> {
         let mut queues = self.lock();
         loop {
             if let Some(log) = queues.commits.pop_front() {
+                self.note(&queues);
                 return Some(log);
             }
             if queues.closing {
                 return None;
             }
             queues.idle_commit += 1;
+            self.note(&queues);
             queues = self.commit.wait(queues).unwrap_or_else(PoisonError::into_inner);
             queues.idle_commit -= 1;
+            self.note(&queues);
         }
     }
 
@@ -69,7 +86,9 @@ impl Hub {
     pub(super) fn try_next(&self) -> Option<Job> {
         let mut queues = self.lock();
         let prepare = queues.prepares.pop_front().map(Job::Prepare);
-        prepare.or_else(|| queues.commits.pop_front().map(Job::Commit))
+        let job = prepare.or_else(|| queues.commits.pop_front().map(Job::Commit));
+        self.note(&queues);
+        job
     }
 
     /// Whether the node closes.
@@ -110,10 +129,19 @@ impl Hub {
 }
 
 impl Helper for Hub {
+    fn has_idle_committer(&self) -> bool {
+        self.spare_committers.load(Ordering::Relaxed) > 0
+    }
+
+    fn commits_wait(&self) -> bool {
+        self.spare_committers.load(Ordering::Relaxed) < 0
+    }
+
     fn commit(&self, log: Arc<Shared>) {
         let mut queues = self.lock();
         if !queues.ended {
             queues.commits.push_back(log);
+            self.note(&queues);
             if queues.idle_commit > 0 {
                 self.commit.notify_one();
             }
