@@ -56,6 +56,7 @@ pub mod pressure;
 pub mod recovery;
 pub mod repair;
 pub mod segment;
+mod signal;
 pub mod types;
 
 pub use limits::{Limits, LimitsError, PoolLimits, Size};

@@ -45,7 +45,6 @@ fn log_with_one_empty_file(fs: &SimFileSystem) -> (Node, Log) {
         assert!(publish(&log, b"small"));
     }
     fs.inject(Fault::nth(OpKind::Sync, 0, What::Errno(libc::EIO)).on(".seg"));
-    fs.inject(Fault::nth(OpKind::Sync, 0, What::Errno(libc::EIO)).on("spares"));
     while publish(&log, b"small") {}
     fs.clear_faults();
     log.truncate_before(log.durable()).unwrap();

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 /// Counts its calls, so that one between looking and waiting is not missed.
 #[derive(Debug, Default)]
-pub(super) struct Signal(AtomicU32);
+pub(crate) struct Signal(AtomicU32);
 
 impl Signal {
     /// What to wait behind: taken before the last look at what is waited for.
-    pub(super) fn turn(&self) -> u32 {
+    pub(crate) fn turn(&self) -> u32 {
         self.0.load(Ordering::Acquire)
     }
 
     /// Blocks until somebody was woken since `turn`, at most `timeout`; also returns for no reason.
-    pub(super) fn wait(&self, turn: u32, timeout: Option<Duration>) {
+    pub(crate) fn wait(&self, turn: u32, timeout: Option<Duration>) {
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(timeout.subsec_nanos().cast_signed()),
@@ -31,11 +31,11 @@ impl Signal {
     }
 
     /// Wakes one of those that wait, and all that are just about to.
-    pub(super) fn wake_one(&self) {
+    pub(crate) fn wake_one(&self) {
         self.wake(1);
     }
 
-    pub(super) fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.wake(libc::c_int::MAX);
     }
 
