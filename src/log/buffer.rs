@@ -93,6 +93,22 @@ impl Buffer {
         self.map.as_ref().map_or(&[], |map| &map[..self.len])
     }
 
+    /// The memory that it holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.map.as_ref().map_or(0, |map| map.len())
+    }
+
+    /// Keeps the first `len` bytes.
+    pub(crate) fn shorten(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// What it holds; an empty one stays.
+    pub(crate) fn take(&mut self) -> Self {
+        let empty = Self::new(&self.pool);
+        std::mem::replace(self, empty)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

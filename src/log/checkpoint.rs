@@ -51,6 +51,7 @@ impl Shared {
             reserved.into_iter().for_each(|spare| self.source.give_back(spare));
             state = self.lock();
         }
+        self.recent.forget();
         let Some((segment, checkpoint)) = Self::checkpoint_due(&state) else { return Ok(()) };
         state.leader = true;
         drop(state);

@@ -65,6 +65,8 @@ struct Job {
 #[derive(Debug)]
 struct Written {
     chunk: Chunk,
+    /// Behind its last record.
+    end_position: u64,
     file: Option<Weak<dyn File>>,
 }
 
@@ -93,8 +95,12 @@ impl Shared {
             };
             drop(state);
             let started = self.clock.elapsed();
-            let result = self.write(job);
+            let mut result = self.write(job);
             let ended = self.clock.elapsed();
+            if let Ok(written) = &mut result {
+                // Before a reader is told that there is more.
+                self.recent.keep(&mut written.chunk, ended);
+            }
             state = self.lock();
             let mut done = None;
             match result {
@@ -210,7 +216,10 @@ impl Shared {
     #[allow(clippy::result_large_err, reason = "the chunk comes back either way")]
     fn write(&self, mut job: Job) -> Result<Written, (Chunk, Failed)> {
         match self.write_job(&mut job) {
-            Ok(()) => Ok(Written { chunk: job.chunk, file: job.file }),
+            Ok(()) => {
+                let end_position = job.chunk.end_position() - job.chunk.padding as u64;
+                Ok(Written { chunk: job.chunk, end_position, file: job.file })
+            }
             Err(failed) => Err((job.chunk, failed)),
         }
     }
@@ -375,7 +384,7 @@ impl Shared {
         (started, ended): (Duration, Duration),
     ) -> Option<usize> {
         let took = ended.saturating_sub(started);
-        let Written { chunk, file } = written;
+        let Written { chunk, end_position, file } = written;
         let parity = usize::from(chunk.seq % 2 == 1);
         if !chunk.segment.is_committed() {
             self.forget_replaced(state, &chunk);
@@ -385,8 +394,7 @@ impl Shared {
         state.durable = chunk.end;
         self.durable_seen.store(chunk.end.0, Ordering::Release);
         state.durable_millis = chunk.millis;
-        let position = chunk.end_position() - chunk.padding as u64;
-        chunk.segment.durable.store(position, Ordering::Release);
+        chunk.segment.durable.store(end_position, Ordering::Release);
         if let Some(active) = &mut state.active
             && active.segment.id == chunk.segment.id
         {

@@ -10,6 +10,7 @@ mod index;
 mod open;
 mod place;
 mod read;
+mod recent;
 mod replace;
 mod stage;
 mod state;
@@ -24,6 +25,7 @@ pub use counts::CommitStats;
 pub(crate) use index::Indexes;
 pub(crate) use open::Parts;
 pub use read::Reader;
+pub(crate) use recent::RecentBudget;
 pub use ticket::Ticket;
 
 use crate::clock::Clock;
@@ -37,6 +39,7 @@ use crate::segment::{Files, SegmentSource};
 use crate::signal::Signal;
 use crate::types::{Offset, SizeClass, WriteClass};
 use place::Ladder;
+use recent::Recent;
 use state::{State, Status};
 use std::fmt::Debug;
 use std::future::Future;
@@ -169,6 +172,7 @@ pub(crate) struct Shared {
     /// Commits go past the page cache where the file system can.
     direct: bool,
     counts: Arc<CommitCounts>,
+    recent: Recent,
     state: Mutex<State>,
     /// Held while files are taken, so that two batches do not take twice as many.
     rolling: Mutex<()>,

@@ -1,5 +1,6 @@
 //! From what recovery found to a log that works.
 
+use super::recent::{Recent, RecentBudget};
 use super::state::{Active, Segment, State, Status};
 use super::{BufferPool, CommitCounts, Helper, Indexes, Ladder, Log, LogOptions, Shared};
 use crate::clock::Clock;
@@ -32,6 +33,7 @@ pub(crate) struct Parts {
     pub(crate) gather: bool,
     pub(crate) direct: bool,
     pub(crate) counts: Arc<CommitCounts>,
+    pub(crate) recent: Arc<RecentBudget>,
     /// The data directory's lock: held until the log can write no more, also when the node is gone before.
     pub(crate) lock: Arc<dyn Lock>,
 }
@@ -66,6 +68,7 @@ impl Shared {
             gather_enabled: parts.gather,
             direct: parts.direct,
             counts: parts.counts,
+            recent: Recent::new(parts.recent),
             state: Mutex::new(state),
             rolling: Mutex::default(),
             truncating: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Reading: durable records, in order.
 
 use super::index::{Index, Place};
+use super::recent::RecentFile;
 use super::state::{Segment, State, Status};
 use super::{Record, Shared};
 use crate::error::{Damage, DiskContext, DiskError, ReadError, Stopped};
@@ -48,6 +49,7 @@ impl Shared {
         {
             return Err(ReadError::Gone { wanted: from, next });
         }
+        self.recent.enter();
         Ok(Reader { log: Arc::clone(self), next: from, current: None })
     }
 
@@ -83,7 +85,7 @@ impl Shared {
     }
 
     fn walker(
-        &self,
+        self: &Arc<Self>,
         segment: &Segment,
         (position, next): (u64, Offset),
         end: u64,
@@ -99,13 +101,15 @@ impl Shared {
                 return Err(DiskError::new("open", &segment.path, error).into());
             }
         };
+        let file = RecentFile { log: Arc::clone(self), id: segment.id, file };
+        let file: Arc<dyn File> = Arc::new(file);
         let header = segment.header();
         Ok(Walker::new(file, segment.log, &header, segment.base, (position, next), end))
     }
 
     /// The index of a segment, walked until `done`.
     fn indexed(
-        &self,
+        self: &Arc<Self>,
         range: &Range,
         mut done: impl FnMut(&Place) -> bool,
         find: impl FnOnce(&Index) -> Place,
@@ -197,6 +201,12 @@ fn damage(segment: &Segment, position: u64, offset: Offset, why: &str) -> Damage
         position,
         offset: Some(offset),
         detail: format!("{why}, in bytes that were known durable").into(),
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.log.recent.leave(self.log.clock.elapsed());
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Inner, Node, NodeOptions};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{DiskContext, OpenError};
 use crate::fs::{FileSystem, OsFileSystem};
-use crate::log::{BufferPool, Indexes};
+use crate::log::{BufferPool, Indexes, RecentBudget};
 use crate::pool::{Ledger, SparePool};
 use crate::pressure::{MemoryMonitor, MemorySource, NoMemory, SystemMemory};
 use crate::segment::Files;
@@ -159,6 +159,7 @@ impl NodeBuilder {
             buffers: Arc::new(BufferPool::new(options.buffers_kept)),
             indexes: Arc::new(Indexes::new(INDEXES)),
             counts: Arc::default(),
+            recent: Arc::new(RecentBudget::new(options.recent_max)),
             hub: Arc::default(),
             watch,
             slots: Mutex::default(),

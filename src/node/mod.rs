@@ -22,7 +22,7 @@ use crate::error::{DiskContext, DiskError, OpenError, Stopped};
 use crate::format::name::LogName;
 use crate::fs::FileSystem;
 use crate::limits::{Limits, LimitsError};
-use crate::log::{BufferPool, CommitCounts, Indexes, Log, LogOptions, Parts, Shared};
+use crate::log::{BufferPool, CommitCounts, Indexes, Log, LogOptions, Parts, RecentBudget, Shared};
 use crate::planted::{self, Fault};
 use crate::pool::{SparePool, Step};
 use crate::segment::Files;
@@ -53,6 +53,7 @@ struct Inner {
     buffers: Arc<BufferPool>,
     indexes: Arc<Indexes>,
     counts: Arc<CommitCounts>,
+    recent: Arc<RecentBudget>,
     hub: Arc<Hub>,
     watch: Arc<Watch>,
     /// Open logs by name; a slot is locked while its log is being opened, so that others are not held up.
@@ -207,6 +208,7 @@ impl Inner {
             gather: self.options.gather,
             direct: self.options.direct_writes,
             counts: Arc::clone(&self.counts),
+            recent: Arc::clone(&self.recent),
         })
     }
 
@@ -383,6 +385,7 @@ impl Node {
             commits: self.inner.counts.stats(),
             reserved_bytes: logs.iter().map(|log| log.shared().reserved_bytes()).sum(),
             pinned_bytes: logs.iter().map(|log| log.shared().pinned_bytes()).sum(),
+            recent_bytes: self.inner.recent.bytes(),
             open_files: self.open_files(),
         }
     }

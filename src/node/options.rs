@@ -29,6 +29,9 @@ pub struct NodeOptions {
     ///
     /// [`NodeStats::commits`]: crate::NodeStats::commits
     pub direct_writes: bool,
+    /// Bytes of the newest records of logs that are being read, kept in memory for readers that keep up; 32 MiB by default.
+    /// At most 4 MiB of one log; with 0 all is read from files.
+    pub recent_max: usize,
     /// Let a commit wait a little for writers that the one before released.
     pub gather: bool,
     /// Make the data directory if it is missing.
@@ -49,6 +52,7 @@ impl Default for NodeOptions {
             idle_checkpoint: Duration::from_secs(10),
             buffers_kept: 32 << 20,
             direct_writes: true,
+            recent_max: 32 << 20,
             gather: true,
             create: true,
             limits: Limits::default(),

@@ -18,6 +18,8 @@ pub struct NodeStats {
     pub reserved_bytes: u64,
     /// Bytes of truncated files that take space all the same, as readers have them open: at most the file that each is in.
     pub pinned_bytes: u64,
+    /// Bytes of memory that hold the newest records for readers that keep up.
+    pub recent_bytes: u64,
     /// Descriptors held open for segment files.
     pub open_files: usize,
 }
