@@ -34,7 +34,7 @@ pub(crate) fn on_interrupt(told: impl Fn(i32) + Send + 'static) -> Result<(), Fa
 }
 
 /// A flag that is up after the first signal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicI32>);
 
 impl Interrupt {

@@ -3,6 +3,7 @@
 use super::turns::{Limit, Turn, Work, together};
 use crate::failure::Failure;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,9 +25,10 @@ struct Shared {
     staged: Vec<u8>,
     /// Which write what is staged now will be part of.
     round: u64,
-    /// Rounds that are over, and whether one of them failed: then those who wait must not go on waiting.
+    /// Rounds that are over.
     over: u64,
-    failed: bool,
+    /// The first error of one: then those who wait must not go on waiting.
+    failed: Option<io::Error>,
     position: u64,
     len: u64,
     /// Not there while it is written to.
@@ -49,7 +51,7 @@ impl Merged {
         file.sync_all().map_err(fail)?;
         let each = len / threads as u64 / bytes.len() as u64;
         let staged = Vec::new();
-        let (round, over, failed, position) = (0, 0, false, 0);
+        let (round, over, failed, position) = (0, 0, None, 0);
         Ok(Self {
             path: path.to_path_buf(),
             shared: Mutex::new(Shared {
@@ -72,18 +74,17 @@ impl Merged {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn fail(&self, error: &io::Error) -> Failure {
+        Failure::io("write to", self.path.display(), error)
+    }
+
     fn append(&self) -> Result<(), Failure> {
         let mut shared = self.lock();
         shared.staged.extend_from_slice(&self.bytes);
         let mine = shared.round + 1;
         loop {
-            if shared.failed {
-                // Whose write it was tells the error.
-                return Err(Failure::io(
-                    "write to",
-                    self.path.display(),
-                    &std::io::ErrorKind::Other.into(),
-                ));
+            if let Some(error) = &shared.failed {
+                return Err(self.fail(error));
             }
             if shared.over >= mine {
                 return Ok(());
@@ -105,9 +106,8 @@ impl Merged {
             shared.position = position + staged.len() as u64;
             shared.file = Some(file);
             shared.over = round;
-            shared.failed |= written.is_err();
+            shared.failed = written.err();
             self.done.notify_all();
-            written.map_err(|error| Failure::io("write to", self.path.display(), &error))?;
         }
     }
 }

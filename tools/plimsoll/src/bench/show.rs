@@ -118,7 +118,7 @@ fn rows(report: &Report, group: Group) -> Vec<String> {
         columns.extend(["BESIDE", "RATIO", "SPREAD"].map(right));
     }
     if cases.iter().any(|case| case.work.is_err()) {
-        columns.push(("", Left));
+        columns.push(("NOTE", Left));
     }
     let cells: Vec<Vec<Cell>> =
         cases.into_iter().map(|case| cells(report, case, compared)).collect();

@@ -14,7 +14,7 @@ pub(crate) struct Turn {
     nanos: Vec<u64>,
 }
 
-/// When a turn ends; one operation is always done.
+/// When a turn ends; some operations are always done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit<'a> {
     pub(crate) time: Duration,
@@ -85,6 +85,8 @@ pub(crate) fn name(what: &str, file: &str, bytes: usize, threads: usize) -> Stri
 /// How long the turns are.
 const TURN_MIN: Duration = Duration::from_millis(5);
 const TURN_MAX: Duration = Duration::from_millis(40);
+/// Operations of a thread in a turn, at least: on a slow disk the rate of one or two would be chance.
+const COUNT_MIN: usize = 4;
 /// As many rounds at least, so that a median means something; where the disk is slow the run takes longer.
 const ROUNDS_MIN: u32 = 3;
 /// And as many as this, if there is time.
@@ -129,7 +131,8 @@ pub(crate) fn alone(
         let now = begun.elapsed();
         nanos.push(u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX));
         last = now;
-        if now >= limit.time || nanos.len() >= count || limit.interrupt.is_up() {
+        let is_over = now >= limit.time && nanos.len() >= COUNT_MIN;
+        if is_over || nanos.len() >= count || limit.interrupt.is_up() {
             return Ok(Turn { spent: now, nanos });
         }
     }
@@ -176,5 +179,67 @@ mod tests {
         assert_eq!(time(0, 20), TURN_MIN);
         assert_eq!(time(7, 50), Duration::from_millis(20));
         assert_eq!(time(1, 0), TURN_MAX);
+    }
+
+    fn limit(interrupt: &Interrupt, time: Duration) -> Limit<'_> {
+        Limit { time, interrupt }
+    }
+
+    #[test]
+    fn a_turn_has_some_operations_and_no_more_than_it_may() {
+        let interrupt = Interrupt::default();
+        let count = |time, most| {
+            alone(limit(&interrupt, time), most, || Ok(())).map(|turn| turn.nanos.len()).unwrap()
+        };
+        assert_eq!(count(Duration::ZERO, 100), COUNT_MIN);
+        assert_eq!(count(Duration::ZERO, 2), 2);
+        assert_eq!(count(Duration::from_secs(3600), 100), 100);
+    }
+
+    #[test]
+    fn all_threads_of_a_turn_count_and_an_error_of_one_is_that_of_the_turn() {
+        let interrupt = Interrupt::default();
+        let limit = limit(&interrupt, Duration::from_secs(3600));
+        let turn = together(limit, 3, 5, |_| Ok(())).unwrap();
+        assert_eq!(turn.nanos.len(), 15);
+        let fail = |thread| match thread {
+            2 => Err(Failure::usage("the third")),
+            _ => Ok(()),
+        };
+        assert_eq!(together(limit, 3, 5, fail).unwrap_err().message(), "the third");
+    }
+
+    /// Counts its turns.
+    struct Counted(std::rc::Rc<std::cell::Cell<u32>>, Duration);
+
+    impl Work for Counted {
+        fn turn(&mut self, _: Limit<'_>) -> Result<Turn, Failure> {
+            self.0.set(self.0.get() + 1);
+            Ok(Turn { spent: self.1, nanos: vec![1000; 2] })
+        }
+    }
+
+    #[test]
+    fn cases_have_a_rate_of_each_round_however_late_it_is() {
+        let counter = std::rc::Rc::default();
+        let case = |work: Result<Box<dyn Work>, String>| Case {
+            group: Group::Ways,
+            what: String::new(),
+            file: "",
+            bytes: 1,
+            threads: 1,
+            beside: None,
+            work,
+            latencies: Latencies::new(),
+            rates: Vec::new(),
+        };
+        let counted = Counted(std::rc::Rc::clone(&counter), Duration::from_secs(1));
+        let mut cases = [case(Ok(Box::new(counted))), case(Err("EINVAL".into()))];
+        let interrupt = Interrupt::default();
+        let rounds = run(&mut cases, limit(&interrupt, TURN_MIN), Instant::now()).unwrap();
+        assert_eq!((rounds, counter.get()), (ROUNDS_MIN, ROUNDS_MIN));
+        assert_eq!(cases[0].rates, [2.0; 3]);
+        assert_eq!(cases[0].latencies.percentiles().samples, 6);
+        assert!(cases[1].rates.is_empty());
     }
 }
