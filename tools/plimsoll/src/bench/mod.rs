@@ -33,7 +33,7 @@ use turns::{Case, Limit};
 ///
 /// DIR must be there, and says which disk. All files are in a folder `plimsoll-bench.1` (or the next number) that is made in
 /// it and removed at the end, on errors and on SIGINT and SIGTERM too; a second signal ends it at once and leaves the folder.
-/// A data directory is refused: take one beside it. It needs up to about half a GiB, and begins only where twice as much as it
+/// A data directory is refused: take one beside it. It needs up to 552 MiB, and begins only where twice as much as it
 /// needs is free.
 ///
 /// What is told names no host, no user and no path, so that it can be sent to somebody.
@@ -49,9 +49,10 @@ With --json it is one object:
   engine          commits_by, delayed_ms, cases: rows
   sync_histogram  from_us, to_us, count
   meaning         a sentence
-A row has what, file, bytes, threads, supported, why_not, per_second (median of the rounds), samples,
-p50_us, p90_us, p99_us, p999_us, max_us, and beside, beside_per_second, ratio, ratio_spread: what it is
-held against, the median ratio to that in the same round, and the distance of its quartiles over it.
+A row has what, file, bytes, threads, supported, why_not, per_second (median of the rounds),
+samples, p50_us, p90_us, p99_us, p999_us, max_us, and beside, beside_per_second, ratio,
+ratio_spread: what it is held against, the median ratio to that in the same round, and the
+distance of its quartiles over it.
 What is not known, was not measured or has too few samples is null.
 
 Examples:
