@@ -177,3 +177,20 @@ impl Bench {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_and_page_say_how_much_it_needs() {
+        let page = include_str!("../../../../docs/performance.md");
+        let help = include_str!("mod.rs");
+        for (bytes, texts) in
+            [(disk::NEEDED + engine::NEEDED, [page, help]), (disk::NEEDED, [page, page])]
+        {
+            let told = crate::numbers::size(bytes);
+            assert!(texts.iter().all(|text| text.contains(&told)), "{told}");
+        }
+    }
+}
