@@ -2,7 +2,9 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::{append, delete, inspect, logs, pool, pressure, read, repair, serve, truncate, verify};
+use crate::{
+    append, bench, delete, inspect, logs, pool, pressure, read, repair, serve, truncate, verify,
+};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ Exit codes:
   3   cannot read or write
   75  limited (ERR_LIMITED): refused for lack of space or memory, try again later; `pressure --check`
       found a device at hard or reserve
-  130 and 143  `append` ended by SIGINT and by SIGTERM, after a confirmed batch
+  130 and 143  `append` ended by SIGINT and by SIGTERM, after a confirmed batch; `bench` ended so, its folder removed
 
 Errors go to standard error in one sentence; with --json its last line is an object as well.
 
@@ -49,6 +51,7 @@ enum Command {
     Pressure(pressure::Pressure),
     Verify(verify::Verify),
     Repair(repair::Repair),
+    Bench(bench::Bench),
 }
 
 impl Cli {
@@ -66,6 +69,7 @@ impl Cli {
             Command::Pressure(pressure) => pressure.run(self.json),
             Command::Verify(verify) => verify.run(self.json),
             Command::Repair(repair) => repair.run(self.json),
+            Command::Bench(bench) => bench.run(self.json),
         }
     }
 }

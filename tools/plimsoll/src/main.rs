@@ -6,6 +6,7 @@
 
 mod append;
 mod args;
+mod bench;
 mod bytes_json;
 mod cost;
 mod delete;

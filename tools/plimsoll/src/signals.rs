@@ -34,7 +34,7 @@ pub(crate) fn on_interrupt(told: impl Fn(i32) + Send + 'static) -> Result<(), Fa
 }
 
 /// A flag that is up after the first signal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicI32>);
 
 impl Interrupt {
@@ -56,6 +56,11 @@ impl Interrupt {
 
     /// Whether a signal came.
     pub(crate) fn is_up(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.signal().is_some()
+    }
+
+    /// The signal that came.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
     }
 }

@@ -12,9 +12,9 @@ mod support;
 use std::path::Path;
 use support::{Dir, command, run};
 
-const SUBCOMMANDS: [&str; 11] = [
+const SUBCOMMANDS: [&str; 12] = [
     "serve", "append", "read", "logs", "truncate", "delete", "inspect", "pool", "pressure",
-    "verify", "repair",
+    "verify", "repair", "bench",
 ];
 
 #[test]
@@ -67,6 +67,10 @@ fn wrong_use_ends_with_2_and_changes_nothing() {
         "read {} orders --since yesterday",
         "read {} orders --count -1",
         "read {} orders --json --raw",
+        "bench",
+        "bench {} --seconds 4",
+        "bench {} --seconds 5s",
+        "bench {} --only memory",
         "pool",
         "pool --json",
         "truncate {} orders",
