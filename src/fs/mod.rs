@@ -315,6 +315,13 @@ pub trait File: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Lets bytes that were written through the page cache begin their way to the device, without waiting for them
+    /// (`sync_file_range(2)`): a sync that follows finds them there. Makes nothing durable; where it cannot be done, or fails,
+    /// the sync does it all.
+    fn begin_write_back(&self, position: u64, len: usize) {
+        let _ = (position, len);
+    }
+
     /// Whether it was opened by [`FileSystem::open_direct`].
     fn is_direct(&self) -> bool {
         false

@@ -205,6 +205,17 @@ impl File for OsFile {
         Ok(retry(|| ftruncate(&self.0, len))?)
     }
 
+    fn begin_write_back(&self, position: u64, len: usize) {
+        let (Ok(position), Ok(len)) =
+            (libc::off64_t::try_from(position), libc::off64_t::try_from(len))
+        else {
+            return;
+        };
+        let fd = self.0.as_raw_fd();
+        // SAFETY: `fd` is open for the whole call, which takes numbers only. What it could not begin the sync does.
+        unsafe { libc::sync_file_range(fd, position, len, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
     fn no_copy_on_write(&self) -> io::Result<bool> {
         ioctl::no_copy_on_write(&self.0)
     }

@@ -249,15 +249,8 @@ impl Shared {
             }
         };
         job.file = Some(Arc::downgrade(&file));
-        let vouches = job.checkpoint.is_some_and(|checkpoint| {
-            // Advice: where it cannot be written, recovery reads more.
-            let written = file.write_at(CHECKPOINT_POSITION, &Block(checkpoint.encode()).0);
-            if let Err(error) = &written {
-                tracing::warn!(path = %segment.path.display(), %error, "checkpoints stop in this file");
-                self.stop_checkpoints(&segment);
-            }
-            written.is_ok()
-        });
+        let vouches =
+            job.checkpoint.is_some_and(|checkpoint| self.write_advice(&segment, &checkpoint));
         self.write_early_header(job.early.as_deref());
         // The header goes with the first records, in one sync: a sync of the records alone would confirm what a restart
         // takes for leftovers behind a spare header.
@@ -271,6 +264,22 @@ impl Shared {
             self.note_checkpoint(&segment, checkpoint.position);
         }
         Ok(())
+    }
+
+    /// Writes a checkpoint that the commit's sync makes durable; where it cannot be written, recovery reads more. Through the
+    /// page cache: it is on its way while the records are written, and a direct write of it would have to be waited for.
+    fn write_advice(&self, segment: &Segment, checkpoint: &Checkpoint) -> bool {
+        let written = self.files.get(segment.id, &segment.path, Access::Write).and_then(|file| {
+            let block = checkpoint.encode();
+            file.write_at(CHECKPOINT_POSITION, &block)?;
+            file.begin_write_back(CHECKPOINT_POSITION, block.len());
+            Ok(())
+        });
+        if let Err(error) = &written {
+            tracing::warn!(path = %segment.path.display(), %error, "checkpoints stop in this file");
+            self.stop_checkpoints(segment);
+        }
+        written.is_ok()
     }
 
     /// The file of a segment as commits write it.

@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 
 /// A staged batch on its way to the disk. Wait for it, poll it, or drop it: it is committed in any case.
 ///
-/// Its offsets are final only once it is confirmed. A ticket that is held without being waited for, polled or dropped
-/// is committed together with the next one that is.
+/// Its offsets are final only once it is confirmed. A ticket that is held without being started, waited for, polled or
+/// dropped is committed together with the next one that is.
 #[derive(Debug)]
 #[must_use = "a batch is durable only when its ticket says so"]
 pub struct Ticket {
@@ -40,6 +40,15 @@ impl Ticket {
     #[must_use]
     pub fn expected_offset(&self) -> Offset {
         self.first
+    }
+
+    /// Has one of the node's committers commit it, without waiting: the caller can get the next batch ready meanwhile. Does
+    /// nothing if that is under way.
+    pub fn start(&self) {
+        let mut state = self.log.lock();
+        if !state.leader {
+            self.log.schedule_commit(&mut state);
+        }
     }
 
     fn resolve(&mut self, state: &State) -> Option<Result<Appended, CommitError>> {
