@@ -117,9 +117,10 @@ fn fill_long(store: &dyn Store, bytes: u64) {
 fn turns(job: &Job, system: &System, kind: Kind) {
     let store = (system.open)(&job.dir, &shape(kind, &job.scale));
     let store = &*store;
+    let long = if system.slow_batches { job.scale.long / 64 } else { job.scale.long };
     match kind {
         Kind::Batches => {
-            fill_long(store, job.scale.long);
+            fill_long(store, long);
             store.truncate();
         }
         Kind::Scan => {
@@ -144,7 +145,7 @@ fn turns(job: &Job, system: &System, kind: Kind) {
                 together(writers, Duration::from_millis(ms), append)
             }
             Kind::Logs { logs } => many_logs(store, logs, &job.scale),
-            Kind::Batches => batches(store, &job.scale),
+            Kind::Batches => batches(store, long),
             Kind::Scan => scan(store, &job.dir, round),
             Kind::Reopen { .. } | Kind::Idle | Kind::Growth => unreachable!("other phases"),
         };
@@ -254,14 +255,14 @@ fn many_logs(store: &dyn Store, logs: usize, scale: &Scale) -> Turn {
     together(logs, length, |log| store.append(log, &payload))
 }
 
-fn batches(store: &dyn Store, scale: &Scale) -> Turn {
+fn batches(store: &dyn Store, long: u64) -> Turn {
     let syncs = process::syncs();
     let begun = Instant::now();
-    fill_long(store, scale.long);
+    fill_long(store, long);
     let seconds = begun.elapsed().as_secs_f64();
     Turn {
-        value: scale.long as f64 / 1e6 / seconds,
-        done: scale.long / BATCH as u64,
+        value: long as f64 / 1e6 / seconds,
+        done: long / BATCH as u64,
         syncs: syncs.zip(process::syncs()).map(|(before, after)| after - before),
         ..Turn::default()
     }

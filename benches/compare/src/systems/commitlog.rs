@@ -110,6 +110,7 @@ pub(crate) fn systems() -> Vec<System> {
             durable: true,
             checks: false,
             few_logs: true,
+            slow_batches: false,
             leaves_out,
             open: |dir, shape| open(dir, shape, true),
         },
@@ -121,6 +122,7 @@ pub(crate) fn systems() -> Vec<System> {
             durable: false,
             checks: false,
             few_logs: true,
+            slow_batches: false,
             leaves_out: |kind| match kind {
                 Kind::Scan | Kind::Reopen { .. } | Kind::Idle => Some("as commitlog-fdatasync"),
                 kind => leaves_out(kind),

@@ -76,6 +76,7 @@ pub(crate) fn systems() -> Vec<System> {
         durable: true,
         checks: true,
         few_logs: false,
+        slow_batches: false,
         leaves_out,
         open,
     }]

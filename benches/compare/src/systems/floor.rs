@@ -67,6 +67,7 @@ macro_rules! floor {
             durable: true,
             checks: false,
             few_logs: true,
+            slow_batches: false,
             leaves_out: $leaves_out,
             open: |dir, shape| open(dir, shape, Way::$way, State::$state),
         }

@@ -110,6 +110,8 @@ pub(crate) struct System {
     pub(crate) checks: bool,
     /// Whether each log takes a thread or files of its own.
     pub(crate) few_logs: bool,
+    /// Whether a batch costs it so much that a 64th of the bytes must do.
+    pub(crate) slow_batches: bool,
     /// Why it has no part in a workload.
     pub(crate) leaves_out: fn(Kind) -> Option<&'static str>,
     pub(crate) open: fn(&Path, &Shape) -> Box<dyn Store>,

@@ -155,6 +155,7 @@ pub(crate) fn systems() -> Vec<System> {
         durable: true,
         checks: true,
         few_logs: true,
+        slow_batches: false,
         leaves_out,
         open,
     }]

@@ -179,6 +179,7 @@ pub(crate) fn systems() -> Vec<System> {
         durable: true,
         checks: true,
         few_logs: false,
+        slow_batches: false,
         leaves_out,
         open: |dir, shape| open(dir, shape, NodeOptions::default()),
     }]

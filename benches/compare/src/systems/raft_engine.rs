@@ -170,6 +170,7 @@ pub(crate) fn systems() -> Vec<System> {
             durable: true,
             checks: true,
             few_logs: false,
+            slow_batches: false,
             leaves_out,
             open: |dir, shape| open(dir, shape, 1),
         },
@@ -181,6 +182,7 @@ pub(crate) fn systems() -> Vec<System> {
             durable: true,
             checks: true,
             few_logs: true,
+            slow_batches: false,
             leaves_out: |kind| match kind {
                 Kind::Logs { .. } => None,
                 _ => Some("only where there are 64 logs"),

@@ -115,6 +115,7 @@ pub(crate) fn systems() -> Vec<System> {
         durable: true,
         checks: false,
         few_logs: true,
+        slow_batches: false,
         leaves_out,
         open,
     };
