@@ -353,9 +353,12 @@ fn hold(job: &Job, system: &System, logs: usize) {
     let store = (system.open)(&job.dir, &shape);
     let payload = noise(Kind::Idle.payload());
     systems::in_parallel(logs, |log| store.append(log, &payload));
-    // Until nobody has anything to do any more: nothing was written for two seconds.
+    // Until nobody has anything to do any more: nothing was written for a second and a half, longer than
+    // anybody waits before it tidies up.
     let (begun, mut since, mut written) = (Instant::now(), Instant::now(), process::written());
-    while since.elapsed() < Duration::from_secs(2) && begun.elapsed() < Duration::from_secs(300) {
+    while since.elapsed() < Duration::from_millis(1500)
+        && begun.elapsed() < Duration::from_secs(300)
+    {
         std::thread::sleep(Duration::from_millis(100));
         let now = process::written();
         if now != written {

@@ -49,7 +49,9 @@ fn peers(kind: Kind) -> Vec<&'static str> {
     let opens = matches!(kind, Kind::Reopen { .. });
     systems::all()
         .into_iter()
-        .filter(|system| system.role == Role::Peer && system.durable && (system.checks || !opens))
+        .filter(|system| {
+            system.role == Role::Peer && system.durable && (system.unchecked.is_none() || !opens)
+        })
         .map(|system| system.name)
         .collect()
 }
@@ -87,11 +89,12 @@ pub(crate) fn ratios(
     Rounds::new(rounds.filter_map(|round| ratio(part, series, of, against, round)).collect())
 }
 
-/// Points are named `SYSTEM, N GiB stored` and `SYSTEM, N logs`: the first one of the same end.
+/// Points are named `SYSTEM, N GiB stored` and `SYSTEM, N logs` (or `1 log`): the first one of the same end.
 fn first_point<'a>(part: &'a Part, series: &Series) -> Option<&'a Series> {
     let family = |name: &str| {
         let (system, point) = name.split_once(", ")?;
-        Some((system.to_owned(), point.rsplit_once(' ')?.1.to_owned()))
+        let series = point.rsplit_once(' ')?.1;
+        Some((system.to_owned(), series.trim_end_matches('s').to_owned()))
     };
     let own = family(&series.system);
     part.series.iter().find(|other| family(&other.system) == own)
@@ -108,11 +111,14 @@ pub(crate) fn reference(kind: Kind) -> (Against, &'static str) {
             "the better direct floor",
         ),
         Kind::Scan => (Against::Beside, "pread + crc32 of its own files"),
-        Kind::Reopen { .. } => (Against::Best(&["plimsoll"]), "plimsoll"),
-        Kind::Idle => (Against::Best(&["plimsoll"]), "plimsoll"),
+        Kind::Reopen { .. } => (Against::Best(&[ENGINE]), ENGINE),
+        Kind::Idle => (Against::Best(&[ENGINE]), ENGINE),
         Kind::Growth => (Against::FirstPoint, "the first point"),
     }
 }
+
+/// The engine with default options.
+const ENGINE: &str = "plimsoll";
 
 fn judge(bound: Bound, rounds: &Rounds) -> &'static str {
     let (low, high) = rounds.quartiles();
@@ -144,17 +150,15 @@ fn says(target: &Target) -> String {
     format!("{measure}against {against}")
 }
 
-/// Of each variant of the engine what the targets say, where both sides were measured.
+/// What the targets say of the engine as it is by default, where both sides were measured. Variants are for comparison.
 pub(crate) fn verdicts(part: &Part) -> Vec<Verdict> {
-    let engine: Vec<_> =
-        systems::all().into_iter().filter(|system| system.role == Role::Engine).collect();
     let mut verdicts = Vec::new();
     for target in TARGETS.iter().copied().flatten().filter(|of| of.workload == part.workload) {
         for series in &part.series {
             let name = series.system.split(", ").next().unwrap_or_default();
             let is_first = target.against == Against::FirstPoint
                 && first_point(part, series).is_some_and(|first| first.system == series.system);
-            if is_first || !engine.iter().any(|system| system.name == name) {
+            if is_first || name != ENGINE {
                 continue;
             }
             let Some(rounds) = ratios(part, series, target.measure, target.against) else {
@@ -235,6 +239,7 @@ mod tests {
         let peers = peers(Kind::Reopen { many: false });
         assert!(!peers.contains(&"commitlog-unsynced"));
         assert!(!peers.contains(&"commitlog-fdatasync"));
+        assert!(!peers.contains(&"raft-engine"));
         let peers = super::peers(Kind::Writers { writers: 16, slow: false });
         assert!(!peers.contains(&"commitlog-unsynced"));
     }
@@ -256,7 +261,7 @@ mod tests {
             &[
                 ("plimsoll, 1 GiB stored", &[100.0]),
                 ("plimsoll, 10 GiB stored", &[50.0]),
-                ("plimsoll, 1 logs", &[100.0]),
+                ("plimsoll, 1 log", &[100.0]),
                 ("plimsoll, 100 logs", &[100.0]),
             ],
         );

@@ -83,9 +83,10 @@ pub(crate) fn write(out: &Path, results: &Results) -> Result<(), Box<dyn Error>>
     let mut top = 40;
     for (part, bars) in &panels {
         let (_, reference) = judge::reference(part.of.kind);
+        let better = if part.of.kind.more_is_better() { "" } else { "; less is better" };
         root.draw(&Text::new(part.workload, (10, top), title.clone().color(&BLACK)))?;
         root.draw(&Text::new(
-            format!("{}; 1 = {reference}", part.says),
+            format!("{}; 1 = {reference}{better}", part.says),
             (LEFT, top + 2),
             small.clone().color(&grey),
         ))?;
@@ -119,9 +120,14 @@ pub(crate) fn write(out: &Path, results: &Results) -> Result<(), Box<dyn Error>>
             }
             let beyond = if ratio.median() > scale { " (beyond)" } else { "" };
             root.draw(&Text::new(
-                format!("{:.2}{beyond}   {}", ratio.median(), bar.says),
+                format!("{:.2}{beyond}", ratio.median()),
                 (WIDTH as i32 - RIGHT + 14, y + 3),
                 plain.clone().color(&BLACK),
+            ))?;
+            root.draw(&Text::new(
+                bar.says.clone(),
+                (WIDTH as i32 - RIGHT + 110, y + 3),
+                plain.clone().color(&grey),
             ))?;
         }
         let line = |ratio: f64| PathElement::new(vec![(x(ratio), top), (x(ratio), bottom)], &grey);

@@ -115,7 +115,7 @@ pub(crate) fn run(setting: &Setting, of: &Workload, systems: &[System]) -> (Stri
         let plain = run::command(setting, &job, 0);
         let mut traced = Command::new("strace");
         traced.args(["-f", "-qq", "--signal=none", "-s", "64", "-e"]).arg(format!("trace={CALLS}"));
-        traced.arg("-o").arg(&trace).arg(plain.get_program()).args(plain.get_args());
+        traced.arg("-o").arg(&trace);
         for (name, value) in plain.get_envs() {
             if let Some(value) = value {
                 // Of the child, not of strace.
@@ -125,7 +125,8 @@ pub(crate) fn run(setting: &Setting, of: &Workload, systems: &[System]) -> (Stri
                 traced.arg("-E").arg(pair);
             }
         }
-        traced.args(["--"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        traced.arg("--").arg(plain.get_program()).args(plain.get_args());
+        traced.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = traced.spawn().expect("strace");
         let done = answer(&mut BufReader::new(child.stdout.take().unwrap()));
         let _ = child.wait();

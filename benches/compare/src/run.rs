@@ -150,8 +150,11 @@ fn points(scale: &Scale) -> Vec<(usize, String)> {
         let size = if mib < 1024 { format!("{mib} MiB") } else { format!("{} GiB", mib >> 10) };
         (point, format!("{size} stored"))
     });
-    let logs = scale.logs.iter().enumerate();
-    stored.chain(logs.map(|(at, logs)| (scale.stored.len() + at, format!("{logs} logs")))).collect()
+    let logs = scale.logs.iter().enumerate().map(|(at, logs)| {
+        let plural = if *logs == 1 { "" } else { "s" };
+        (scale.stored.len() + at, format!("{logs} log{plural}"))
+    });
+    stored.chain(logs).collect()
 }
 
 /// Runs a workload with all systems that have a part in it.
@@ -212,7 +215,7 @@ fn turns(setting: &Setting, of: &Workload, systems: &[&System], part: &mut Part)
             let seat = &mut seats[at];
             let Some(player) = &mut seat.player else { continue };
             let turn = player.turn(&seat.job).and_then(|turn| {
-                if of.kind.slow_micros() > 0 && turn.syncs == Some(0) {
+                if of.kind.slow_micros() > 0 && turn.syncs.unwrap_or(0) == 0 {
                     return Err("its syncs pass the shim by".to_owned());
                 }
                 Ok(turn)
@@ -269,9 +272,7 @@ fn reopened(setting: &Setting, of: &Workload, system: &System) -> Result<Turn, S
     let open = Job { phase: Phase::Open, ..fill };
     let (_, mut turn) = Player::start(setting, &open, 0)?;
     let mut notes = Vec::new();
-    if !system.checks {
-        notes.push("does not check what it opens".to_owned());
-    }
+    notes.extend(system.unchecked.map(str::to_owned));
     if turn.done != filled.done {
         notes.push(format!("has {} of {} records", turn.done, filled.done));
     }

@@ -158,7 +158,7 @@ impl Scale {
             slow_turn_ms: 200,
             long: 128 << 20,
             reopen_logs: 100,
-            idle_logs: 1000,
+            idle_logs: 500,
             idle_logs_few: 100,
             stored: [64 << 20, 512 << 20, 0],
             logs: [1, 100, 1000],

@@ -4,6 +4,7 @@
 //! What reaches the kernel in other ways (a bare `syscall`, io_uring) is not seen. Whoever has no hits is left out of the
 //! slow workloads.
 #![allow(clippy::missing_safety_doc, reason = "as the C library's")]
+#![allow(clippy::disallowed_methods, reason = "not the engine: it is told by its environment")]
 
 use libc::{c_int, c_long, c_void, iovec, off_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -74,7 +74,7 @@ pub(crate) fn systems() -> Vec<System> {
         package: Some("fjall"),
         mode: "insert, persist(SyncData); batches with durability(SyncData); one keyspace, no compression",
         durable: true,
-        checks: true,
+        unchecked: None,
         few_logs: false,
         slow_batches: false,
         leaves_out,

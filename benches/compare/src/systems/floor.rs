@@ -65,7 +65,7 @@ macro_rules! floor {
             package: None,
             mode: $mode,
             durable: true,
-            checks: false,
+            unchecked: None,
             few_logs: true,
             slow_batches: false,
             leaves_out: $leaves_out,

@@ -106,8 +106,8 @@ pub(crate) struct System {
     pub(crate) mode: &'static str,
     /// Whether an append that returned outlives a power cut.
     pub(crate) durable: bool,
-    /// Whether it checks the records that it opens.
-    pub(crate) checks: bool,
+    /// Why it is no measure for opening: what it takes on trust then.
+    pub(crate) unchecked: Option<&'static str>,
     /// Whether each log takes a thread or files of its own.
     pub(crate) few_logs: bool,
     /// Whether a batch costs it so much that a 64th of the bytes must do.

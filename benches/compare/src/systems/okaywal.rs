@@ -153,7 +153,7 @@ pub(crate) fn systems() -> Vec<System> {
         package: Some("okaywal"),
         mode: "an entry for each record, commit; files of 64 MiB, used before",
         durable: true,
-        checks: true,
+        unchecked: None,
         few_logs: true,
         slow_batches: false,
         leaves_out,

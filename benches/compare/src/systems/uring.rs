@@ -113,7 +113,7 @@ pub(crate) fn systems() -> Vec<System> {
         package: None,
         mode,
         durable: true,
-        checks: false,
+        unchecked: None,
         few_logs: true,
         slow_batches: false,
         leaves_out,

@@ -60,7 +60,7 @@ pub(crate) fn systems() -> Vec<System> {
         package: Some("walrus-rust"),
         mode: "SyncEach: O_SYNC pwrite and fsync for each record, io_uring for batches; never truncated",
         durable: true,
-        checks: true,
+        unchecked: None,
         few_logs: true,
         slow_batches: true,
         leaves_out,
