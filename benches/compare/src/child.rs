@@ -280,7 +280,7 @@ fn scan(store: &dyn Store, dir: &Path, round: usize) -> Turn {
         read_files(&files);
         begun.elapsed().as_secs_f64()
     };
-    let (seen, seconds, floor) = if round % 2 == 0 {
+    let (seen, seconds, floor) = if round.is_multiple_of(2) {
         let (seen, seconds) = system();
         (seen, seconds, floor())
     } else {

@@ -113,10 +113,10 @@ pub(crate) fn write(out: &Path, results: &Results) -> Result<(), Box<dyn Error>>
             let ends = [(LEFT, y + 3), (x(ratio.median()), y + BAR - 4)];
             root.draw(&Rectangle::new(ends, color.filled()))?;
             let middle = y + BAR / 2 - 1;
-            root.draw(&PathElement::new(vec![(x(low), middle), (x(high), middle)], &BLACK))?;
+            root.draw(&PathElement::new(vec![(x(low), middle), (x(high), middle)], BLACK))?;
             for end in [low, high] {
                 let end = x(end);
-                root.draw(&PathElement::new(vec![(end, middle - 3), (end, middle + 3)], &BLACK))?;
+                root.draw(&PathElement::new(vec![(end, middle - 3), (end, middle + 3)], BLACK))?;
             }
             let beyond = if ratio.median() > scale { " (beyond)" } else { "" };
             root.draw(&Text::new(
@@ -130,12 +130,12 @@ pub(crate) fn write(out: &Path, results: &Results) -> Result<(), Box<dyn Error>>
                 plain.clone().color(&grey),
             ))?;
         }
-        let line = |ratio: f64| PathElement::new(vec![(x(ratio), top), (x(ratio), bottom)], &grey);
+        let line = |ratio: f64| PathElement::new(vec![(x(ratio), top), (x(ratio), bottom)], grey);
         root.draw(&line(1.0))?;
         if let Some(asked) = asked(part) {
             let red = RGBColor(200, 40, 40);
             let ends = vec![(x(asked), top - 3), (x(asked), bottom)];
-            root.draw(&PathElement::new(ends, &red))?;
+            root.draw(&PathElement::new(ends, red))?;
             root.draw(&Text::new(
                 format!("asked {asked}"),
                 (x(asked) + 3, bottom),

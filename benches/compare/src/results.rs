@@ -30,6 +30,8 @@ pub(crate) struct Series {
 pub(crate) struct Absent {
     pub(crate) system: String,
     pub(crate) why: String,
+    /// Whether it should have been there.
+    pub(crate) failed: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,7 +69,15 @@ impl Part {
         self.series.iter().find(|series| series.system == system)
     }
 
-    pub(crate) fn drop_out(&mut self, system: &str, why: String) {
-        self.absent.push(Absent { system: system.to_owned(), why });
+    /// A system that has no part in it.
+    pub(crate) fn leave_out(&mut self, system: &str, why: &str) {
+        let (system, why) = (system.to_owned(), why.to_owned());
+        self.absent.push(Absent { system, why, failed: false });
+    }
+
+    /// One that had, and could not go on.
+    pub(crate) fn failed(&mut self, system: &str, why: &str) {
+        let why = format!("FAILED: {why}");
+        self.absent.push(Absent { system: system.to_owned(), why, failed: true });
     }
 }

@@ -111,7 +111,7 @@ impl Player {
         let said = std::fs::read_to_string(job.dir.with_extension("err")).unwrap_or_default();
         let mut lines = said.lines().filter(|line| !line.starts_with("note:"));
         let line = lines.find(|line| !line.trim().is_empty() && !line.starts_with("thread"));
-        format!("failed: {}", line.unwrap_or("it said nothing"))
+        line.unwrap_or("it said nothing").to_owned()
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn part(setting: &Setting, of: &Workload, systems: &[System]) -> Part
         match (system.leaves_out)(of.kind) {
             // Floors are many, and it is plain why.
             Some(_) if system.role == Role::Floor => {}
-            Some(why) => part.drop_out(system.name, why.to_owned()),
+            Some(why) => part.leave_out(system.name, why),
             None => taking_part.push(system),
         }
     }
@@ -204,7 +204,7 @@ fn turns(setting: &Setting, of: &Workload, systems: &[&System], part: &mut Part)
                     seats.push(Seat { name: name.clone(), job, player: Some(player), scratch });
                     part.series.push(Series { system: name, rounds: Vec::new() });
                 }
-                Err(why) => part.drop_out(&name, why),
+                Err(why) => part.failed(&name, &why),
             }
         }
     }
@@ -214,17 +214,16 @@ fn turns(setting: &Setting, of: &Workload, systems: &[&System], part: &mut Part)
             let at = (at + round) % seats.len();
             let seat = &mut seats[at];
             let Some(player) = &mut seat.player else { continue };
-            let turn = player.turn(&seat.job).and_then(|turn| {
-                if of.kind.slow_micros() > 0 && turn.syncs.unwrap_or(0) == 0 {
-                    return Err("its syncs pass the shim by".to_owned());
+            match player.turn(&seat.job) {
+                // Whoever goes round the shim would look fast.
+                Ok(turn) if of.kind.slow_micros() > 0 && turn.syncs.unwrap_or(0) == 0 => {
+                    seat.player = None;
+                    part.leave_out(&seat.name, "its syncs pass the shim by");
                 }
-                Ok(turn)
-            });
-            match turn {
                 Ok(turn) => part.series[at].rounds.push(turn),
                 Err(why) => {
                     seat.player = None;
-                    part.drop_out(&seat.name, why);
+                    part.failed(&seat.name, &why);
                 }
             }
         }
@@ -254,7 +253,7 @@ fn reopen(setting: &Setting, of: &Workload, systems: &[&System], part: &mut Part
             }
             match reopened(setting, of, system) {
                 Ok(turn) => part.series[at].rounds.push(turn),
-                Err(why) => part.drop_out(system.name, why),
+                Err(why) => part.failed(system.name, &why),
             }
         }
         part.noise.push(before.until(&quiet::sample()));
@@ -300,7 +299,7 @@ fn idle(setting: &Setting, of: &Workload, systems: &[&System], part: &mut Part) 
                 let system = system.name.to_owned();
                 part.series.push(Series { system, rounds: vec![turn] });
             }
-            Err(why) => part.drop_out(system.name, why),
+            Err(why) => part.failed(system.name, &why),
         }
     }
     part.noise.push(before.until(&quiet::sample()));

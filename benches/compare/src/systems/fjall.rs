@@ -47,7 +47,7 @@ impl Store for Fjall {
 
     fn scan(&self) -> Scanned {
         let mut seen = Scanned::default();
-        for found in self.records.prefix(key(0, 0)[..4].to_vec()) {
+        for found in self.records.prefix(&key(0, 0)[..4]) {
             seen.records += 1;
             seen.bytes += found.value().unwrap().len() as u64;
         }
@@ -55,7 +55,7 @@ impl Store for Fjall {
     }
 
     fn count(&self, log: usize) -> Option<u64> {
-        Some(self.records.prefix(key(log, 0)[..4].to_vec()).count() as u64)
+        Some(self.records.prefix(&key(log, 0)[..4]).count() as u64)
     }
 
     fn truncate(&self) {

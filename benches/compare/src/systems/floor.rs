@@ -30,7 +30,7 @@ fn open(dir: &Path, shape: &Shape, way: Way, state: State) -> Box<dyn Store> {
     let len = match (state, shape.kind) {
         // As many bytes as a main segment of the engine has; or of a batch workload all, so that it is sequential.
         (State::Written, Kind::Batches) => shape.bytes,
-        (State::Written, Kind::Logs { .. }) => 8 << 20,
+        (State::Written, Kind::Logs { .. }) => u64::from(super::FILE_OF_MANY),
         (State::Written, _) => 64 << 20,
         // More than any workload appends; nothing is written to most of it.
         _ => 2 << 30,

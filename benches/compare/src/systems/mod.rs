@@ -29,6 +29,7 @@ pub(crate) struct Shape {
     /// Bytes of payload that it will hold at most before somebody truncates.
     pub(crate) bytes: u64,
     /// Whether it is filled here and opened again later, so that nothing may be truncated.
+    #[cfg_attr(not(feature = "peers"), allow(dead_code, reason = "asked by peers only"))]
     pub(crate) keeps: bool,
     /// How many of the logs, from the first, are to be as they are after a while: in files of full size that were written
     /// before, where the system has such.
@@ -41,6 +42,9 @@ pub(crate) struct Scanned {
     pub(crate) records: u64,
     pub(crate) bytes: u64,
 }
+
+/// Bytes of the files of each of many logs, of all systems that have a size of files. Full ones would be prepared for minutes.
+pub(crate) const FILE_OF_MANY: u32 = 8 << 20;
 
 /// An open system with its logs. What cannot go on panics: the child ends, and the parent says so.
 pub(crate) trait Store: Send + Sync {

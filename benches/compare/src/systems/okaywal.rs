@@ -67,7 +67,7 @@ fn open_one(dir: &Path, shape: &Shape, log: usize) -> One {
         Shape { keeps: true, logs: 1, bytes, .. } => (bytes + bytes / 8) as u32,
         Shape { keeps: true, .. } => 64 << 10,
         Shape { logs: 1, .. } => 64 << 20,
-        _ => 8 << 20,
+        _ => super::FILE_OF_MANY,
     };
     let until = if shape.keeps { u64::from(u32::MAX) } else { u64::from(file) / 4 * 3 };
     let counting = Counting::default();

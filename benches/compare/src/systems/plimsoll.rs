@@ -25,6 +25,9 @@ fn open(dir: &Path, shape: &Shape, mut options: NodeOptions) -> Box<dyn Store> {
         // Ten seconds by default: so that it is idle sooner.
         options.idle_checkpoint = Duration::from_secs(1);
     }
+    if matches!(shape.kind, Kind::Logs { .. }) {
+        options.segment_size = u64::from(super::FILE_OF_MANY);
+    }
     let node = Node::open(dir.join("data"), options).unwrap();
     let logs: Vec<Log> = if shape.logs == node.logs().unwrap().len() {
         node.open_all().unwrap().into_iter().map(|(_, log)| log.unwrap()).collect()

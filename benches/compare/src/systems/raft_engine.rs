@@ -42,7 +42,9 @@ fn open(dir: &Path, shape: &Shape, engines: usize) -> Box<dyn Store> {
             let (file, hold) = match shape.kind {
                 // What is truncated serves again only above this threshold.
                 Kind::Batches => (file, (shape.bytes / 4 * 3).max(file)),
-                _ if engines > 1 => (8 << 20, 8 << 20),
+                _ if engines > 1 => {
+                    (u64::from(super::FILE_OF_MANY), u64::from(super::FILE_OF_MANY))
+                }
                 _ => (file, 4 * file),
             };
             config.target_file_size = ReadableSize(file);

@@ -91,7 +91,7 @@ impl Store for Floor {
 }
 
 fn open(dir: &Path, shape: &Shape, dsync: bool) -> Box<dyn Store> {
-    let len = if shape.logs > 1 { 8 << 20 } else { 64 << 20 };
+    let len = if shape.logs > 1 { u64::from(super::FILE_OF_MANY) } else { 64 << 20 };
     let files = (0..shape.logs)
         .map(|log| Raw::new(&dir.join(format!("ring-{log}")), Way::Direct, State::Written, len))
         .collect();
