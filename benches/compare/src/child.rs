@@ -87,6 +87,8 @@ pub(crate) fn main(job: &str) {
     let job: Job = serde_json::from_str(job).expect("a job");
     let system = systems::named(&job.system).expect("a system");
     let kind = WORKLOADS.iter().find(|known| known.id == job.workload).expect("a workload").kind;
+    // Without it no sync would be slower, and none counted.
+    assert!(process::syncs().is_some(), "the library that makes syncs slower is not loaded");
     process::raise_descriptors();
     match job.phase {
         Phase::Turns => turns(&job, &system, kind),

@@ -39,7 +39,7 @@ struct Options {
     /// Only these systems or families of them: plimsoll, floor, okaywal, …
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     systems: Vec<String>,
-    /// Rounds: how often each system has its turn. [default: 9, with --quick 5]
+    /// Rounds: how often each system has its turn. [default: 9, with --quick 3]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// Where the data goes: it should be on the disk in question. [default: beside the program]
@@ -116,7 +116,7 @@ fn measure(options: &Options) -> Result<bool, String> {
     let setting = Setting {
         shim: shim::path()?,
         scale: if options.quick { Scale::quick() } else { Scale::full(free) },
-        rounds: options.rounds.unwrap_or(if options.quick { 5 } else { 9 }).max(1),
+        rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 9 }).max(1),
         dir,
     };
     if options.prove {

@@ -154,8 +154,8 @@ impl Scale {
     /// For a first look.
     pub(crate) fn quick() -> Self {
         Self {
-            turn_ms: 120,
-            slow_turn_ms: 200,
+            turn_ms: 100,
+            slow_turn_ms: 150,
             long: 128 << 20,
             reopen_logs: 100,
             idle_logs: 500,
