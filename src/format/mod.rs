@@ -4,6 +4,7 @@
 //! Nothing here does I/O, knows a clock or trusts a length.
 
 pub mod checkpoint;
+pub(crate) mod checksum;
 pub mod header;
 pub mod headers;
 pub mod layout;

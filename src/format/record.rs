@@ -3,7 +3,9 @@
 //! Both checksums are seeded with the file position and XORed with the [`Key`] of the log, generation and base, so bytes
 //! inside a payload, or left over from another use of the file, never pass for a record.
 
-use super::{Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW, align_record, put, u16_at, u32_at};
+use super::{
+    Key, RECORD_ALIGN, RECORDS_POSITION, WINDOW, align_record, checksum, put, u16_at, u32_at,
+};
 use crate::planted::{self, Fault};
 use crate::types::Generation;
 
@@ -59,14 +61,6 @@ pub const fn record_len(headers_len: usize, payload_len: usize) -> u64 {
     align_record((HEADER_LEN + headers_len + payload_len) as u64)
 }
 
-fn seeded(position: u64) -> crc32fast::Hasher {
-    let mut hasher = crc32fast::Hasher::new();
-    if !planted::is(Fault::CrcWithoutPosition) {
-        hasher.update(&position.to_le_bytes());
-    }
-    hasher
-}
-
 /// The checksum of a record's body, fed in parts.
 #[derive(Clone, Debug)]
 pub struct BodyCrc {
@@ -78,7 +72,11 @@ impl BodyCrc {
     /// Begins the checksum of the body of the record at `position`.
     #[must_use]
     pub fn new(key: Key, position: u64) -> Self {
-        Self { hasher: seeded(position), key }
+        let hasher = match planted::is(Fault::CrcWithoutPosition) {
+            true => crc32fast::Hasher::new(),
+            false => checksum::seeded(position),
+        };
+        Self { hasher, key }
     }
 
     /// Takes more bytes: headers first, then payload.
@@ -93,10 +91,18 @@ impl BodyCrc {
     }
 }
 
-fn unkeyed_header_crc(position: u64, header: &[u8]) -> u32 {
-    let mut hasher = seeded(position);
-    hasher.update(&header[4..HEADER_LEN]);
-    hasher.finalize()
+fn unkeyed_header_crc(position: u64, header: &[u8; HEADER_LEN]) -> u32 {
+    if planted::is(Fault::CrcWithoutPosition) {
+        return crc32fast::hash(&header[4..]);
+    }
+    checksum::header(position, header)
+}
+
+fn body_crc(key: Key, position: u64, body: &[u8]) -> u32 {
+    if planted::is(Fault::CrcWithoutPosition) {
+        return crc32fast::hash(body) ^ key.0;
+    }
+    checksum::body(position, body) ^ key.0
 }
 
 /// Writes the record that is to stand at `position` of the file into `out`, which has exactly [`record_len`] bytes.
@@ -119,11 +125,12 @@ pub fn encode(
     assert_eq!(usize::from(header.headers_len), headers.len(), "length of the headers");
     assert_eq!(header.payload_len as usize, payload.len(), "length of the payload");
     assert!(u64::from(header.unsynced) <= WINDOW, "a record starts within the window");
-    let mut crc = BodyCrc::new(key, position);
-    crc.update(headers);
-    crc.update(payload);
-    let (head, body) = out.split_at_mut(HEADER_LEN);
-    put(head, 4, &crc.finish().to_le_bytes());
+    let (head, body) = out.split_first_chunk_mut::<HEADER_LEN>().expect("room for a header");
+    let (content, padding) = body.split_at_mut(headers.len() + payload.len());
+    content[..headers.len()].copy_from_slice(headers);
+    content[headers.len()..].copy_from_slice(payload);
+    padding.fill(0);
+    put(head, 4, &body_crc(key, position, content).to_le_bytes());
     put(head, 8, &header.payload_len.to_le_bytes());
     put(head, GENERATION_AT, &header.generation.get().to_le_bytes());
     put(head, 14, &header.headers_len.to_le_bytes());
@@ -133,9 +140,6 @@ pub fn encode(
     put(head, 26, &header.millis.min(MILLIS_MAX).to_le_bytes()[..6]);
     let header_crc = unkeyed_header_crc(position, head) ^ key.0;
     put(head, 0, &header_crc.to_le_bytes());
-    body[..headers.len()].copy_from_slice(headers);
-    body[headers.len()..headers.len() + payload.len()].copy_from_slice(payload);
-    body[headers.len() + payload.len()..].fill(0);
 }
 
 /// A record's header whose checksum fits, the body not looked at.
@@ -223,14 +227,13 @@ pub fn parse(
     position: u64,
     generation: Generation,
 ) -> Result<Parsed, RecordError> {
-    let Some(head) = bytes.get(..HEADER_LEN) else {
+    let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
         return Err(RecordError::Short(bytes.len() as u64));
     };
     let found = u16_at(head, GENERATION_AT);
     if found == 0 {
         return Err(RecordError::Nothing);
     }
-    let (found_crc, expected) = (u32_at(head, 0), unkeyed_header_crc(position, head) ^ key.0);
     if planted::is(Fault::NoGenerationCheck) {
         let any = Generation::new(found).unwrap_or(generation);
         return parse_fields(head, left, position, any);
@@ -238,14 +241,15 @@ pub fn parse(
     if found != generation.get() {
         return Err(RecordError::Generation { found, expected: generation.get() });
     }
-    if found_crc != expected {
-        return Err(RecordError::HeaderCrc { found: found_crc, expected });
+    let (found, expected) = (u32_at(head, 0), unkeyed_header_crc(position, head) ^ key.0);
+    if found != expected {
+        return Err(RecordError::HeaderCrc { found, expected });
     }
     parse_fields(head, left, position, generation)
 }
 
 fn parse_fields(
-    head: &[u8],
+    head: &[u8; HEADER_LEN],
     left: u64,
     position: u64,
     generation: Generation,
@@ -290,9 +294,7 @@ pub fn check_body(
         reason = "at most 4 GiB + 64 KiB, and usize has 64 bits"
     )]
     let len = parsed.header.body_len() as usize;
-    let mut crc = BodyCrc::new(key, position);
-    crc.update(&body[..len]);
-    let expected = crc.finish();
+    let expected = body_crc(key, position, &body[..len]);
     if parsed.body_crc != expected && !planted::is(Fault::NoGenerationCheck) {
         return Err(RecordError::BodyCrc { found: parsed.body_crc, expected });
     }
@@ -314,7 +316,7 @@ pub fn check_padding(padding: &[u8]) -> Result<(), RecordError> {
 /// proves nothing until the same record's body fits under it. `None` if there is no generation.
 #[must_use]
 pub fn derive_key(bytes: &[u8], position: u64) -> Option<(Key, Generation)> {
-    let head = bytes.get(..HEADER_LEN)?;
+    let head = bytes.first_chunk::<HEADER_LEN>()?;
     let generation = Generation::new(u16_at(head, GENERATION_AT))?;
     Some((Key(u32_at(head, 0) ^ unkeyed_header_crc(position, head)), generation))
 }

@@ -88,7 +88,7 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         state.leader = true;
         loop {
-            (state.returning, state.gathers_until) = (0, None);
+            state.gathers_until = None;
             let Some(job) = Self::take_job(&mut state) else {
                 state.leader = false;
                 return state;

@@ -7,10 +7,14 @@ use super::{Record, Shared};
 use crate::error::{Damage, DiskContext, DiskError, ReadError, Stopped};
 use crate::format::RECORDS_POSITION;
 use crate::fs::File;
-use crate::segment::{Access, Step, Walker};
+use crate::segment::{Access, Memory, Step, Walker};
 use crate::types::Offset;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Bytes that a reader takes at a time once it has read on for a while. From the page cache larger reads are faster, up to
+/// about this.
+const READ_AHEAD: usize = 1 << 20;
 
 /// What a reader may read of one segment.
 #[derive(Clone, Debug)]
@@ -33,6 +37,8 @@ pub struct Reader {
     log: Arc<Shared>,
     next: Offset,
     current: Option<(Range, Walker<Arc<dyn File>>)>,
+    /// Between two files: what the last walk left.
+    memory: Memory,
 }
 
 impl Shared {
@@ -50,7 +56,7 @@ impl Shared {
             return Err(ReadError::Gone { wanted: from, next });
         }
         self.recent.enter();
-        Ok(Reader { log: Arc::clone(self), next: from, current: None })
+        Ok(Reader { log: Arc::clone(self), next: from, current: None, memory: Memory::default() })
     }
 
     fn check_readable(state: &State) -> Result<(), ReadError> {
@@ -271,10 +277,19 @@ impl Reader {
                     // Over a declared gap, or simply into the next file.
                     Some(then) => {
                         self.next = self.next.max(then);
-                        self.current = None;
+                        // The file is given up also if there turns out to be no next one.
+                        if let Some((_, walker)) = self.current.take() {
+                            self.memory = walker.into_memory();
+                        }
                         continue;
                     }
-                    None => return self.log.at_end().map(|()| false),
+                    None => {
+                        // It may be long until there is more.
+                        if let Some((_, walker)) = &mut self.current {
+                            walker.rest();
+                        }
+                        return self.log.at_end().map(|()| false);
+                    }
                 }
             }
             self.current = Some(self.enter(range)?);
@@ -282,11 +297,12 @@ impl Reader {
     }
 
     fn enter(&mut self, range: Range) -> Result<(Range, Walker<Arc<dyn File>>), ReadError> {
-        if let Some((old, mut walker)) = self.current.take()
-            && old.segment.id == range.segment.id
-        {
-            walker.extend_to(range.end_position);
-            return Ok((range, walker));
+        if let Some((old, mut walker)) = self.current.take() {
+            if old.segment.id == range.segment.id {
+                walker.extend_to(range.end_position);
+                return Ok((range, walker));
+            }
+            self.memory = walker.into_memory();
         }
         let next = self.next;
         let start = if next == range.segment.base {
@@ -296,7 +312,9 @@ impl Reader {
             let place = self.log.indexed(&range, reach, |index| index.before_offset(next))?;
             (place.position, place.offset)
         };
-        let mut walker = self.log.walker(&range.segment, start, range.end_position)?;
+        let walker = self.log.walker(&range.segment, start, range.end_position)?;
+        let memory = std::mem::take(&mut self.memory);
+        let mut walker = walker.read_ahead(READ_AHEAD).with_memory(memory);
         while walker.next_offset() < next {
             let (position, offset) = (walker.position(), walker.next_offset());
             if let Step::Stop(why) = walker.step().disk("read", &range.segment.path)? {

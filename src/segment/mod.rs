@@ -9,4 +9,4 @@ pub use files::{Access, FileId, Files};
 pub use install::{install, rename_in};
 pub use source::{GivenUp, Reuse, SegmentSource, Spare, TakeError, Want};
 pub(crate) use walk::carries_generation;
-pub use walk::{Found, Step, Walker};
+pub use walk::{Found, Memory, Step, Walker};

@@ -31,6 +31,21 @@ pub enum Step<'a> {
     Stop(RecordError),
 }
 
+/// How much is read first. A walk that goes on reads twice as much each time, up to its read-ahead, so that a look at one
+/// record is cheap and a long walk makes few calls.
+const FIRST: usize = 16 * 1024;
+
+/// Bytes of the file stand in memory at addresses that are the same modulo this. Without it the kernel may copy to an address
+/// a few bytes behind its source's, modulo a page, and then some processors take four times as long.
+const PAGE: usize = 4096;
+
+/// What a walk leaves to the next one.
+#[derive(Debug, Default)]
+pub struct Memory {
+    buffer: Vec<u8>,
+    ahead: usize,
+}
+
 /// A walk over one file, borrowed or shared. Holds one buffer, as large as the read-ahead or the largest record met.
 #[derive(Debug)]
 pub struct Walker<F> {
@@ -42,12 +57,14 @@ pub struct Walker<F> {
     position: u64,
     next: Offset,
     read_ahead: usize,
-    /// Never shortened, so that reading into it again need not fill it with zeroes first.
+    /// How much is read at a time now.
+    ahead: usize,
+    /// Kept at its full length, so that reading into it again need not fill it with zeroes first.
     buffer: Vec<u8>,
-    /// How much of it has been read.
+    /// Where the byte at `position` stands in it.
+    start: usize,
+    /// Where what has been read ends in it.
     filled: usize,
-    /// File position of the first byte in `buffer`.
-    buffer_at: u64,
     bytes_read: u64,
 }
 
@@ -97,18 +114,43 @@ where
             position,
             next,
             read_ahead: 128 * 1024,
+            ahead: FIRST,
             buffer: Vec::new(),
+            start: 0,
             filled: 0,
-            buffer_at: position,
             bytes_read: 0,
         }
     }
 
-    /// Sets how many bytes are read at a time, at least.
+    /// Sets how many bytes are read at a time once the walk has gone on for a while. A larger record is read whole.
     #[must_use]
     pub fn read_ahead(mut self, bytes: usize) -> Self {
         self.read_ahead = bytes.max(HEADER_LEN);
+        self.ahead = self.ahead.min(self.read_ahead);
         self
+    }
+
+    /// Goes on with the memory of a walk that is over, and reads as much at a time as that one did.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.ahead = memory.ahead.max(self.ahead).min(self.read_ahead);
+        self.buffer = memory.buffer;
+        self
+    }
+
+    /// Ends the walk, and leaves its memory to the next one.
+    #[must_use]
+    pub fn into_memory(self) -> Memory {
+        Memory { buffer: self.buffer, ahead: self.ahead }
+    }
+
+    /// Gives the buffer back, if it is large and all that is in it was walked.
+    pub fn rest(&mut self) {
+        if self.start == self.filled && self.buffer.len() > FIRST + PAGE {
+            self.buffer = Vec::new();
+            (self.start, self.filled) = (0, 0);
+            self.ahead = FIRST.min(self.read_ahead);
+        }
     }
 
     /// Lets the walk go on to `end`, where more has become readable. Never goes back.
@@ -134,29 +176,54 @@ where
         self.bytes_read
     }
 
-    /// Makes `len` bytes from `self.position` available, as far as the file has them; gives their place in the buffer.
-    fn fill(&mut self, len: u64) -> io::Result<std::ops::Range<usize>> {
-        #[allow(clippy::cast_possible_truncation, reason = "bounded by the buffer's length")]
-        let start = (self.position - self.buffer_at) as usize;
-        #[allow(clippy::cast_possible_truncation, reason = "checked against the file's end before")]
-        let want = len.min(self.end.saturating_sub(self.position)) as usize;
-        if self.filled >= start + want {
-            return Ok(start..start + want);
+    /// The first `len` bytes of those from `position` on, or as many as the file has before the walk's end.
+    #[inline]
+    fn bytes(&mut self, len: u64) -> io::Result<&[u8]> {
+        if len > (self.filled - self.start) as u64 {
+            self.fill(len)?;
         }
-        let kept = start.min(self.filled)..self.filled;
-        let have = kept.len();
-        self.buffer.copy_within(kept, 0);
-        (self.buffer_at, self.filled) = (self.position, have);
+        let there = &self.buffer[self.start..self.filled];
+        #[allow(clippy::cast_possible_truncation, reason = "no more than a length in memory")]
+        let len = len.min(there.len() as u64) as usize;
+        Ok(&there[..len])
+    }
+
+    /// Reads on, so that `len` bytes from `position` are in the buffer, if the file has them.
+    #[cold]
+    fn fill(&mut self, len: u64) -> io::Result<()> {
+        let kept = self.start..self.filled;
         let left = usize::try_from(self.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
-        let target = want.max(self.read_ahead.min(left));
-        if self.buffer.len() < target {
-            self.buffer.resize(target, 0);
+        let want = usize::try_from(len).unwrap_or(usize::MAX).min(left);
+        if want <= kept.len() {
+            return Ok(());
         }
-        let into = &mut self.buffer[have..target];
+        let target = want.max(self.ahead.min(left));
+        if self.ahead < left {
+            self.ahead = (self.ahead * 2).min(self.read_ahead);
+        }
+        let have = kept.len();
+        if self.buffer.len() < target + PAGE {
+            let grown = vec![0; target.max(FIRST.min(self.read_ahead)) + PAGE];
+            let old = std::mem::replace(&mut self.buffer, grown);
+            self.start = self.place();
+            self.buffer[self.start..self.start + have].copy_from_slice(&old[kept]);
+        } else {
+            self.start = self.place();
+            self.buffer.copy_within(kept, self.start);
+        }
+        self.filled = self.start + have;
+        let into = &mut self.buffer[self.filled..self.start + target];
         let read = self.file.read_at(self.position + have as u64, into)?;
         self.bytes_read += read as u64;
         self.filled += read;
-        Ok(0..want.min(self.filled))
+        Ok(())
+    }
+
+    /// Where in the buffer the byte at `position` is to stand, see [`PAGE`].
+    fn place(&self) -> usize {
+        #[allow(clippy::cast_possible_truncation, reason = "below a page")]
+        let in_page = (self.position % PAGE as u64) as usize;
+        in_page.wrapping_sub(self.buffer.as_ptr().addr()) % PAGE
     }
 
     /// The next record, or why there is none.
@@ -166,30 +233,30 @@ where
     /// # Errors
     /// Of reading the file.
     pub fn step(&mut self) -> io::Result<Step<'_>> {
-        let head = self.fill(HEADER_LEN as u64)?;
         let left = self.end.saturating_sub(self.position);
-        let position = self.position;
-        let parsed =
-            match record::parse(&self.buffer[head], left, self.key, position, self.generation) {
-                Ok(parsed) => parsed,
-                Err(error) => return Ok(Step::Stop(error)),
-            };
+        let (key, position, generation) = (self.key, self.position, self.generation);
+        let head = self.bytes(HEADER_LEN as u64)?;
+        let parsed = match record::parse(head, left, key, position, generation) {
+            Ok(parsed) => parsed,
+            Err(error) => return Ok(Step::Stop(error)),
+        };
         let expected = self.next.0.saturating_sub(self.base.0);
         if u64::from(parsed.header.relative) != expected {
             let found = parsed.header.relative;
             return Ok(Step::Stop(RecordError::Offset { found, expected }));
         }
         let len = parsed.header.record_len();
-        let whole = self.fill(len)?;
-        if (whole.len() as u64) < len {
-            return Ok(Step::Stop(RecordError::Short(whole.len() as u64)));
+        let whole = self.bytes(len)?.len();
+        if (whole as u64) < len {
+            return Ok(Step::Stop(RecordError::Short(whole as u64)));
         }
-        let body = &self.buffer[whole.start + HEADER_LEN..whole.end];
-        if let Err(error) = record::check_body(&parsed, self.key, position, body) {
+        let body = &self.buffer[self.start + HEADER_LEN..self.start + whole];
+        if let Err(error) = record::check_body(&parsed, key, position, body) {
             return Ok(Step::Stop(error));
         }
         let (offset, header) = (self.next, parsed.header);
         self.position += len;
+        self.start += whole;
         self.next = offset.plus(1);
         let (headers, rest) = body.split_at(usize::from(header.headers_len));
         let payload = &rest[..header.payload_len as usize];

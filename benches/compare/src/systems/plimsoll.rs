@@ -7,6 +7,7 @@ use plimsoll::types::SizeClass;
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
 };
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -106,20 +107,19 @@ impl Store for Engine {
     }
 
     fn batches(&self, log: usize, payload: &[u8], count: usize, batches: usize) {
-        // One is on its way while the next one is staged: whoever waits for the first commits it, so it needs a thread.
-        let batch = vec![NewRecord::new(payload); count];
-        let (tickets, to_wait) = std::sync::mpsc::sync_channel::<Ticket>(0);
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                while let Ok(ticket) = to_wait.recv() {
-                    ticket.wait().unwrap();
-                }
-            });
-            for _ in 0..batches {
-                tickets.send(self.stage(log, &batch)).unwrap();
+        // In halves, of which three are under way: 2 MiB may be, with headers, and what is staged while a commit is written
+        // goes into the next one.
+        let half = vec![NewRecord::new(payload); count / 2];
+        let mut under_way = VecDeque::new();
+        for _ in 0..batches * 2 {
+            let ticket = self.stage(log, &half);
+            ticket.start();
+            under_way.push_back(ticket);
+            if under_way.len() == 3 {
+                under_way.pop_front().unwrap().wait().unwrap();
             }
-            drop(tickets);
-        });
+        }
+        under_way.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     }
 
     fn scan(&self) -> Scanned {
