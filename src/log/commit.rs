@@ -149,7 +149,8 @@ impl Shared {
             return None;
         }
         let now = self.clock.elapsed();
-        let until = *state.gathers_until.get_or_insert(now + (usual * 2).min(GATHER_MAX));
+        let most = (usual * 2).max(state.sync_time / 8).min(GATHER_MAX);
+        let until = *state.gathers_until.get_or_insert(now + most);
         let left = until.checked_sub(now).filter(|left| !left.is_zero());
         if left.is_none() {
             // They have something else to do: another such wait, and none is made any more.
@@ -500,12 +501,9 @@ impl Shared {
         let mut state = self.lock();
         state.commit_scheduled = false;
         if !state.leader && !state.chunks.is_empty() {
-            // While a writer waits for each commit, one of them would have to wake up between two. Other logs come first.
+            // Else another thread would have to wake up between two commits. Other logs come first.
             state = self.lead_while(state, |state| {
-                let parity = state.chunks.front().map_or(0, |next| usize::from(next.seq % 2 == 1));
-                state.waiting[parity] > 0
-                    && !self.helper.commits_wait()
-                    && self.gathers(state).is_none()
+                !self.helper.commits_wait() && self.gathers(state).is_none()
             });
         }
         self.wake_all(state);
