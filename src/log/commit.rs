@@ -153,8 +153,8 @@ impl Shared {
         let until = *state.gathers_until.get_or_insert(now + most);
         let left = until.checked_sub(now).filter(|left| !left.is_zero());
         if left.is_none() {
-            // They have something else to do: another such wait, and none is made any more.
-            state.return_time = Some(usual * 2);
+            // They have something else to do: a few such waits, and none is made any more.
+            state.return_time = Some((usual * 2).min(state.sync_time));
             (state.returning, state.gathers_until) = (0, None);
         }
         left
@@ -167,7 +167,10 @@ impl Shared {
         }
         state.returning -= 1;
         if state.returning == 0 {
+            // Whoever was away for longer than a commit takes did not come back, but came anew: one long pause is not to
+            // count for the next hundred commits.
             let took = self.clock.elapsed().saturating_sub(state.released_at);
+            let took = took.min(state.sync_time);
             let before = state.return_time.unwrap_or(took);
             state.return_time = Some((before * 7 + took) / 8);
         }
