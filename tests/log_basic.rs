@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
 use plimsoll::{LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,6 +50,46 @@ fn what_is_appended_is_read_back_also_after_closing_and_opening() {
         assert_eq!(read_all(&log, Offset(middle as u64)), expected[middle..]);
         node.close().unwrap();
     }
+}
+
+#[test]
+fn a_scan_takes_all_records_over_files_and_goes_on_where_it_was_broken_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = small_node(dir.path());
+    let log = node.open_log(&name("log"), LogOptions::default()).unwrap();
+    for first in (0..4000).step_by(100) {
+        let payloads: Vec<_> = (first..first + 100).map(payload).collect();
+        let records: Vec<_> = payloads.iter().map(|p| NewRecord::new(p)).collect();
+        log.publish(WriteClass::Publish, &records).unwrap();
+    }
+    assert!(log.segments().len() > 2);
+    let mut reader = log.read_from(Offset(3)).unwrap();
+    let mut next = 3;
+    while let Some(at) = {
+        let mut left = 700;
+        reader.scan(|found| {
+            assert_eq!((found.offset.0, found.payload), (next, &payload(next)[..]));
+            next += 1;
+            left -= 1;
+            if left == 0 { ControlFlow::Break(found.offset) } else { ControlFlow::Continue(()) }
+        })
+    }
+    .unwrap()
+    {
+        assert_eq!(
+            (at.0 + 1, reader.position().0),
+            (next, next),
+            "the last one taken is behind it"
+        );
+        // Both ways of reading go on from each other.
+        assert_eq!(reader.next().unwrap().unwrap().offset, Offset(next));
+        next += 1;
+    }
+    assert_eq!((next, reader.position()), (4000, log.durable()));
+    log.publish(WriteClass::Publish, &[NewRecord::new(b"one more")]).unwrap();
+    let more = reader.scan(|found| ControlFlow::Break(found.payload.to_vec())).unwrap();
+    assert_eq!(more.as_deref(), Some(&b"one more"[..]));
+    node.close().unwrap();
 }
 
 #[test]

@@ -91,6 +91,7 @@ impl BodyCrc {
     }
 }
 
+#[inline]
 fn unkeyed_header_crc(position: u64, header: &[u8; HEADER_LEN]) -> u32 {
     if planted::is(Fault::CrcWithoutPosition) {
         return crc32fast::hash(&header[4..]);
@@ -98,6 +99,7 @@ fn unkeyed_header_crc(position: u64, header: &[u8; HEADER_LEN]) -> u32 {
     checksum::header(position, header)
 }
 
+#[inline]
 fn body_crc(key: Key, position: u64, body: &[u8]) -> u32 {
     if planted::is(Fault::CrcWithoutPosition) {
         return crc32fast::hash(body) ^ key.0;
@@ -220,6 +222,7 @@ pub enum RecordError {
 ///
 /// # Errors
 /// The first rule of `storage-format.md` that the bytes break, in its order. Never panics, whatever the bytes.
+#[inline]
 pub fn parse(
     bytes: &[u8],
     left: u64,
@@ -248,6 +251,7 @@ pub fn parse(
     parse_fields(head, left, position, generation)
 }
 
+#[inline]
 fn parse_fields(
     head: &[u8; HEADER_LEN],
     left: u64,
@@ -283,6 +287,7 @@ fn parse_fields(
 ///
 /// # Panics
 /// If `body` is shorter than the header says.
+#[inline]
 pub fn check_body(
     parsed: &Parsed,
     key: Key,
@@ -305,6 +310,7 @@ pub fn check_body(
 ///
 /// # Errors
 /// [`RecordError::Padding`] if one is not zero.
+#[inline]
 pub fn check_padding(padding: &[u8]) -> Result<(), RecordError> {
     match padding.iter().find(|&&byte| byte != 0) {
         Some(&byte) => Err(RecordError::Padding(byte)),

@@ -7,8 +7,9 @@ use super::{Record, Shared};
 use crate::error::{Damage, DiskContext, DiskError, ReadError, Stopped};
 use crate::format::RECORDS_POSITION;
 use crate::fs::File;
-use crate::segment::{Access, Memory, Step, Walker};
+use crate::segment::{Access, Found, Memory, Step, Walker};
 use crate::types::Offset;
+use std::ops::ControlFlow;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub struct Reader {
     current: Option<(Range, Walker<Arc<dyn File>>)>,
     /// Between two files: what the last walk left.
     memory: Memory,
+    read_ahead: usize,
 }
 
 impl Shared {
@@ -56,7 +58,13 @@ impl Shared {
             return Err(ReadError::Gone { wanted: from, next });
         }
         self.recent.enter();
-        Ok(Reader { log: Arc::clone(self), next: from, current: None, memory: Memory::default() })
+        Ok(Reader {
+            log: Arc::clone(self),
+            next: from,
+            current: None,
+            memory: Memory::default(),
+            read_ahead: READ_AHEAD,
+        })
     }
 
     fn check_readable(state: &State) -> Result<(), ReadError> {
@@ -217,6 +225,16 @@ impl Drop for Reader {
 }
 
 impl Reader {
+    /// Sets how many bytes are read at a time at most, 1 MiB by default, and so the size of the buffer. Reads begin small
+    /// and come to it when the reader reads on; a larger record is read whole.
+    ///
+    /// For who holds many readers that are all behind: at the durable end each of them gives a large buffer back.
+    #[must_use]
+    pub fn read_ahead(mut self, bytes: usize) -> Self {
+        self.read_ahead = bytes;
+        self
+    }
+
     /// The offset of the next record.
     #[must_use]
     pub fn position(&self) -> Offset {
@@ -245,7 +263,7 @@ impl Reader {
     /// As [`Reader::next`].
     pub fn next_with<T>(
         &mut self,
-        take: impl FnOnce(&crate::segment::Found<'_>) -> T,
+        take: impl FnOnce(&Found<'_>) -> T,
     ) -> Result<Option<T>, ReadError> {
         if !self.advance()? {
             return Ok(None);
@@ -261,6 +279,38 @@ impl Reader {
                 Err(damage(&range.segment, position, offset, &why.to_string()).into())
             }
         }
+    }
+
+    /// Gives `take` one record after the other, where it was read, until it breaks or the durable end is reached; gives what
+    /// it broke with. A record that it broke at is behind the reader, as all before it are.
+    ///
+    /// The way to read many small records: a look at what may be read is taken once a file, not once a record. Blocks on
+    /// the disk.
+    ///
+    /// # Errors
+    /// As [`Reader::next`], also behind records that were taken: [`Reader::position`] is the one that failed.
+    pub fn scan<B>(
+        &mut self,
+        mut take: impl FnMut(&Found<'_>) -> ControlFlow<B>,
+    ) -> Result<Option<B>, ReadError> {
+        while self.advance()? {
+            let Some((range, walker)) = &mut self.current else { break };
+            while self.next < range.end {
+                let (position, offset) = (walker.position(), self.next);
+                let found = match walker.step().disk("read", &range.segment.path)? {
+                    Step::Record(found) => found,
+                    Step::Stop(why) => {
+                        let why = why.to_string();
+                        return Err(damage(&range.segment, position, offset, &why).into());
+                    }
+                };
+                self.next = offset.plus(1);
+                if let ControlFlow::Break(with) = take(&found) {
+                    return Ok(Some(with));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Stands before a record that may be read, or says that there is none.
@@ -314,7 +364,7 @@ impl Reader {
         };
         let walker = self.log.walker(&range.segment, start, range.end_position)?;
         let memory = std::mem::take(&mut self.memory);
-        let mut walker = walker.read_ahead(READ_AHEAD).with_memory(memory);
+        let mut walker = walker.read_ahead(self.read_ahead).with_memory(memory);
         while walker.next_offset() < next {
             let (position, offset) = (walker.position(), walker.next_offset());
             if let Step::Stop(why) = walker.step().disk("read", &range.segment.path)? {

@@ -269,3 +269,7 @@ pub(crate) fn carries_generation(bytes: &[u8], at: usize, generation: Generation
     let field = bytes.get(at + GENERATION_AT..at + GENERATION_AT + 2);
     field == Some(&generation.get().to_le_bytes())
 }
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
+mod tests;

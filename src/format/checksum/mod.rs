@@ -10,6 +10,7 @@ mod fold;
 use super::record::HEADER_LEN;
 
 /// CRC-32 of `position` and the header's bytes behind its own checksum.
+#[inline]
 pub(crate) fn header(position: u64, header: &[u8; HEADER_LEN]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if let Some(crc) = fold::header(position, header) {
@@ -19,6 +20,7 @@ pub(crate) fn header(position: u64, header: &[u8; HEADER_LEN]) -> u32 {
 }
 
 /// CRC-32 of `position` and `bytes`.
+#[inline]
 pub(crate) fn body(position: u64, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if let Some(crc) = fold::body(position, bytes) {
