@@ -7,8 +7,11 @@ use plimsoll::types::SizeClass;
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Ticket, WriteClass,
 };
+use std::future::Future;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 struct Engine {
@@ -106,20 +109,22 @@ impl Store for Engine {
     }
 
     fn batches(&self, log: usize, payload: &[u8], count: usize, batches: usize) {
-        // One is on its way while the next one is staged: whoever waits for the first commits it, so it needs a thread.
         let batch = vec![NewRecord::new(payload); count];
-        let (tickets, to_wait) = std::sync::mpsc::sync_channel::<Ticket>(0);
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                while let Ok(ticket) = to_wait.recv() {
-                    ticket.wait().unwrap();
-                }
-            });
-            for _ in 0..batches {
-                tickets.send(self.stage(log, &batch)).unwrap();
+        let mut under_way: Option<Ticket> = None;
+        for _ in 0..batches {
+            let mut ticket = self.stage(log, &batch);
+            if let Some(before) = under_way.take() {
+                before.wait().unwrap();
             }
-            drop(tickets);
-        });
+            // To ask once is enough for a committer to begin with it, while the next one is staged.
+            let mut nobody = Context::from_waker(Waker::noop());
+            if Pin::new(&mut ticket).poll(&mut nobody).is_pending() {
+                under_way = Some(ticket);
+            }
+        }
+        if let Some(last) = under_way {
+            last.wait().unwrap();
+        }
     }
 
     fn scan(&self) -> Scanned {
