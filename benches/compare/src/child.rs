@@ -127,6 +127,7 @@ fn turns(job: &Job, system: &System, kind: Kind) {
         }
         Kind::Scan => {
             fill_long(store, job.scale.long);
+            store.rest();
             // Once without counting: from here on nobody's pages are colder.
             scan(store, &job.dir, 0);
         }
@@ -302,7 +303,8 @@ fn scan(store: &dyn Store, dir: &Path, round: usize) -> Turn {
 fn read_files(files: &[(PathBuf, u64)]) {
     let mut buffer = vec![0; 128 << 10];
     for (path, len) in files {
-        let file = File::open(path).unwrap();
+        // One that compaction removed in the meantime is nobody's file any more.
+        let Ok(file) = File::open(path) else { continue };
         let mut position = 0;
         while position < *len {
             let wanted = buffer.len().min((len - position) as usize);

@@ -15,7 +15,10 @@ pub(crate) fn start(machine: &Machine, versions: &[Version], rounds: usize) {
         machine.mount_options,
         machine.device
     );
-    println!("{rounds} rounds, systems in turns; ratio: of the same round, median [quartiles]");
+    let plural = if rounds == 1 { "" } else { "s" };
+    println!(
+        "{rounds} round{plural}, systems in turns; ratio: of the same round, median [quartiles]"
+    );
     if let Some(note) = &machine.note {
         println!("NOT QUIET: {note}");
     }

@@ -7,6 +7,7 @@ use crate::workload::Kind;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 struct Fjall {
     database: Database,
@@ -60,6 +61,16 @@ impl Store for Fjall {
 
     fn truncate(&self) {
         self.records.clear().unwrap();
+    }
+
+    /// Until it has sorted what it was given, which it does behind its users' backs.
+    fn rest(&self) {
+        let mut quiet = 0;
+        while quiet < 5 {
+            std::thread::sleep(Duration::from_millis(10));
+            let busy = self.database.outstanding_flushes() + self.database.active_compactions();
+            quiet = if busy == 0 { quiet + 1 } else { 0 };
+        }
     }
 }
 

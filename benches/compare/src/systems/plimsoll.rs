@@ -9,6 +9,7 @@ use plimsoll::{
 };
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -125,10 +126,12 @@ impl Store for Engine {
     fn scan(&self) -> Scanned {
         let mut reader = self.logs[0].read_from(self.logs[0].head()).unwrap();
         let mut seen = Scanned::default();
-        while let Some(len) = reader.next_with(|found| black_box(found.payload).len()).unwrap() {
+        let all = reader.scan(|found| {
             seen.records += 1;
-            seen.bytes += len as u64;
-        }
+            seen.bytes += black_box(found.payload).len() as u64;
+            ControlFlow::<()>::Continue(())
+        });
+        assert_eq!(all.unwrap(), None);
         seen
     }
 
