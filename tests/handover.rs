@@ -132,7 +132,8 @@ impl Shared {
             | PublishError::Commit(CommitError { reason: CommitFailure::Stopped(why), .. }) => why,
             _ => return,
         };
-        assert!(matches!(stopped, Stopped::Failed(_)), "{stopped}");
+        // Closed is what another writer has opened again.
+        assert!(matches!(stopped, Stopped::Failed(_) | Stopped::Closed), "{stopped}");
         let mut log = self.log.lock().unwrap();
         if log.stopped().is_some() {
             // It fails while calls are made to fail; the next one tries again.
@@ -275,6 +276,56 @@ fn on_a_simulated_disk(setting: Setting, direct: bool, fails: bool) {
             fs.inject(Fault::nth(OpKind::Sync, round % 7, what).on("/data/logs"));
         }
     });
+}
+
+/// Writers who never stop must not keep out who waits for the lead: to close a log, to delete it.
+fn ends_under_load(setting: Setting, end: impl Fn(Node, &LogName)) {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |options| Node::builder(dir.path()).options(options).without_pressure().open();
+    let node = open(options(setting)).unwrap();
+    let shared = Shared::open(&node, 0);
+    let barrier = std::sync::Barrier::new(usize::try_from(setting.threads).unwrap() + 1);
+    std::thread::scope(|scope| {
+        for thread in 0..setting.threads {
+            let (log, barrier) = (shared.log(), &barrier);
+            scope.spawn(move || {
+                for number in 0_u64.. {
+                    if number == 20 {
+                        barrier.wait();
+                    }
+                    let answer = if thread % 4 == 3 {
+                        append(&log, b"x").and_then(|ticket| Ok(block_on(ticket)?))
+                    } else {
+                        log.publish(WriteClass::Publish, &[NewRecord::new(b"x")])
+                    };
+                    if answer.is_err() {
+                        assert!(log.stopped().is_some(), "{answer:?}");
+                        return;
+                    }
+                }
+            });
+        }
+        barrier.wait();
+        end(node.clone(), &shared.name);
+    });
+}
+
+#[test]
+fn a_log_is_closed_and_deleted_under_load() {
+    for (committers, gather) in [(1, true), (8, true), (1, false), (8, false)] {
+        for threads in [1, 4, 16, 64] {
+            let setting = Setting { threads, logs: 1, committers, gather, operations: 0, seed: 1 };
+            watched(&format!("closing, {setting:?}"), || {
+                ends_under_load(setting, |node, _| node.close().unwrap());
+            });
+            watched(&format!("deleting, {setting:?}"), || {
+                ends_under_load(setting, |node, name| {
+                    node.delete_log(name).unwrap();
+                    node.close().unwrap();
+                });
+            });
+        }
+    }
 }
 
 fn rounds() -> u64 {
