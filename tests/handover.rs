@@ -2,6 +2,7 @@
 //!
 //! `PLIMSOLL_HANDOVER_ROUNDS=300` looks longer for a wake-up that is lost.
 #![allow(
+    clippy::cast_possible_truncation,
     clippy::unwrap_used,
     clippy::panic,
     clippy::disallowed_methods,
