@@ -92,9 +92,8 @@ fn a_file_is_opened_once_where_there_are_no_direct_writes() {
         for _ in 0..3 {
             publish(&log, 100).unwrap();
         }
-        let opens = |fs: &SimFileSystem| {
-            fs.trace().iter().filter(|op| op.kind == OpKind::Open).count()
-        };
+        let opens =
+            |fs: &SimFileSystem| fs.trace().iter().filter(|op| op.kind == OpKind::Open).count();
         assert_eq!(opens(&fs), 0, "a commit finds its file open");
         fs.record(true);
         // Into the next file.
