@@ -6,7 +6,7 @@ mod skip;
 
 use faultlab::mounts::Mount;
 use plimsoll::fs::sim::SimFileSystem;
-use plimsoll::fs::{File, FileKind, FileSystem, OsFileSystem, Write};
+use plimsoll::fs::{DIRECT_ALIGN, File, FileKind, FileSystem, OsFileSystem, Write};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,6 +125,12 @@ on_both! {
     fs_the_place_of_a_file_is_its_own
     fs_no_rename_goes_to_another_device
     fs_a_mount_point_stays_where_it_is
+    fs_direct_writes_are_seen_at_once_through_other_handles
+    fs_direct_writes_that_are_not_aligned_write_nothing
+    fs_direct_and_buffered_writes_mix_in_one_file
+    fs_direct_write_and_sync_writes_all_parts
+    fs_direct_writes_go_past_the_end_of_a_short_file
+    fs_direct_opens_answer_as_others_do
 }
 
 fn fs_create_is_exclusive(bench: &Bench) {
@@ -489,6 +495,176 @@ fn fs_a_mount_point_stays_where_it_is(bench: &Bench) {
     rename("moved", "above").unwrap();
 }
 
+const PAGE: usize = DIRECT_ALIGN;
+
+/// Blocks in memory that may be written directly.
+#[repr(C, align(4096))]
+struct Aligned([u8; 4 * PAGE]);
+
+fn aligned(fill: u8) -> Box<Aligned> {
+    Box::new(Aligned([fill; 4 * PAGE]))
+}
+
+/// The file `a`, opened for direct writes; or says that the test was skipped.
+fn direct(bench: &Bench, test: &str) -> Option<Arc<dyn File>> {
+    let file = bench.fs.open_direct(&bench.at("a")).unwrap();
+    if file.is_none() {
+        skip::skip(test, "the directory for temporary files has no direct writes");
+    }
+    file.inspect(|file| assert!(file.is_direct()))
+}
+
+fn fs_direct_writes_are_seen_at_once_through_other_handles(bench: &Bench) {
+    let name = "fs_direct_writes_are_seen_at_once_through_other_handles";
+    let buffered = bench.file("a", &[1; 4 * PAGE]);
+    assert!(!buffered.is_direct());
+    // One that reads what is synced from the page cache, and one that has bytes there that are not.
+    buffered.sync().unwrap();
+    let reader = bench.fs.open_read(&bench.at("a")).unwrap();
+    assert_eq!(bench.bytes("a"), [1; 4 * PAGE]);
+    buffered.write_at(3 * PAGE as u64, &[2; 100]).unwrap();
+    let Some(file) = direct(bench, name) else { return };
+    let block = aligned(3);
+    file.write_at(PAGE as u64, &block.0[..PAGE]).unwrap();
+    let mut expected = vec![1; 4 * PAGE];
+    expected[3 * PAGE..3 * PAGE + 100].fill(2);
+    let check = |expected: &[u8]| {
+        for handle in [&reader, &buffered] {
+            let mut into = vec![0; 4 * PAGE];
+            assert_eq!(handle.read_at(0, &mut into).unwrap(), into.len());
+            assert!(into == expected);
+        }
+    };
+    expected[PAGE..2 * PAGE].fill(3);
+    check(&expected);
+    // Over the bytes that were only in the cache.
+    let block = aligned(4);
+    file.write_and_sync(&[Write { position: 3 * PAGE as u64, bytes: &block.0[..PAGE] }]).unwrap();
+    expected[3 * PAGE..].fill(4);
+    check(&expected);
+}
+
+fn fs_direct_writes_that_are_not_aligned_write_nothing(bench: &Bench) {
+    let name = "fs_direct_writes_that_are_not_aligned_write_nothing";
+    bench.file("a", &[1; 4 * PAGE]).sync().unwrap();
+    let Some(file) = direct(bench, name) else { return };
+    let block = aligned(2);
+    let page = PAGE as u64;
+    for (position, bytes) in [
+        (page + 1, &block.0[..PAGE]),
+        (page, &block.0[..PAGE - 1]),
+        (page, &block.0[1..=PAGE]),
+        (page - 100, &block.0[..PAGE + 7]),
+    ] {
+        let written = if position % 2 == 0 {
+            file.write_at(position, bytes)
+        } else {
+            file.write_and_sync(&[Write { position, bytes }])
+        };
+        let mut expected = vec![1; 4 * PAGE];
+        match written {
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL)),
+            // btrfs goes through the page cache for it.
+            Ok(()) => {
+                let from = usize::try_from(position).unwrap();
+                expected[from..from + bytes.len()].fill(2);
+            }
+        }
+        assert!(bench.bytes("a") == expected, "{position}, {} bytes", bytes.len());
+        file.write_at(0, &aligned(1).0).unwrap();
+    }
+}
+
+fn fs_direct_and_buffered_writes_mix_in_one_file(bench: &Bench) {
+    let name = "fs_direct_and_buffered_writes_mix_in_one_file";
+    let buffered = bench.file("a", &[0; 4 * PAGE]);
+    let Some(file) = direct(bench, name) else { return };
+    let mut expected = vec![0; 4 * PAGE];
+    for round in 0..40_usize {
+        let fill = u8::try_from(round + 1).unwrap();
+        let at = round * 7 % 4 * PAGE;
+        if round % 3 == 0 {
+            // Within a block, and over into the next one.
+            let at = (at + 1000).min(3 * PAGE);
+            buffered.write_at(at as u64, &vec![fill; PAGE]).unwrap();
+            expected[at..at + PAGE].fill(fill);
+        } else {
+            let block = aligned(fill);
+            let write = Write { position: at as u64, bytes: &block.0[..PAGE] };
+            if round % 3 == 1 {
+                file.write_and_sync(&[write]).unwrap();
+            } else {
+                file.write_at(write.position, write.bytes).unwrap();
+            }
+            expected[at..at + PAGE].fill(fill);
+        }
+        assert!(bench.bytes("a") == expected, "round {round}");
+        let mut into = aligned(0);
+        assert_eq!(file.read_at(0, &mut into.0).unwrap(), 4 * PAGE);
+        assert!(into.0[..] == expected, "round {round}");
+    }
+    file.sync().unwrap();
+    buffered.sync().unwrap();
+    assert!(bench.bytes("a") == expected);
+}
+
+fn fs_direct_write_and_sync_writes_all_parts(bench: &Bench) {
+    let name = "fs_direct_write_and_sync_writes_all_parts";
+    bench.file("a", &[0; 4 * PAGE]).sync().unwrap();
+    let Some(file) = direct(bench, name) else { return };
+    let (one, two) = (aligned(1), aligned(2));
+    let page = PAGE as u64;
+    let writes = [
+        Write { position: 2 * page, bytes: &one.0[..2 * PAGE] },
+        Write { position: 0, bytes: &two.0[..PAGE] },
+        Write { position: 3 * page, bytes: &two.0[..PAGE] },
+    ];
+    file.write_and_sync(&writes).unwrap();
+    let blocks = |fills: [u8; 4]| fills.map(|fill| [fill; PAGE]).concat();
+    assert!(bench.bytes("a") == blocks([2, 0, 1, 2]));
+    file.write_and_sync(&[Write { position: page, bytes: &one.0[..2 * PAGE] }]).unwrap();
+    assert!(bench.bytes("a") == blocks([2, 1, 1, 2]));
+    file.write_and_sync(&[]).unwrap();
+    file.write_and_sync(&[Write { position: 0, bytes: &[] }]).unwrap();
+    assert!(bench.bytes("a") == blocks([2, 1, 1, 2]));
+}
+
+fn fs_direct_writes_go_past_the_end_of_a_short_file(bench: &Bench) {
+    let name = "fs_direct_writes_go_past_the_end_of_a_short_file";
+    bench.file("a", &[1; 100]);
+    let Some(file) = direct(bench, name) else { return };
+    let block = aligned(2);
+    file.write_and_sync(&[Write { position: 2 * PAGE as u64, bytes: &block.0[..PAGE] }]).unwrap();
+    assert_eq!(file.len().unwrap(), 3 * PAGE as u64);
+    let mut expected = vec![0; 3 * PAGE];
+    expected[..100].fill(1);
+    expected[2 * PAGE..].fill(2);
+    assert!(bench.bytes("a") == expected);
+    // The tail of a file that ends within a block.
+    file.set_len(2 * PAGE as u64 + 10).unwrap();
+    file.write_at(0, &block.0[..PAGE]).unwrap();
+    expected[..PAGE].fill(2);
+    assert!(bench.bytes("a") == expected[..2 * PAGE + 10]);
+}
+
+fn fs_direct_opens_answer_as_others_do(bench: &Bench) {
+    let fs = &bench.fs;
+    bench.file("a", b"x");
+    fs.create_dir(&bench.at("d")).unwrap();
+    (bench.link)(&bench.at("link"), &bench.at("a"));
+    let Some(_file) = direct(bench, "fs_direct_opens_answer_as_others_do") else { return };
+    for (path, code) in [
+        ("missing", libc::ENOENT),
+        ("missing/a", libc::ENOENT),
+        ("a/b", libc::ENOTDIR),
+        ("link", libc::ELOOP),
+        ("d", libc::EISDIR),
+    ] {
+        assert_eq!(errno(fs.open_direct(&bench.at(path))), code, "{path}");
+        assert_eq!(errno(fs.open_write(&bench.at(path))), code, "{path}");
+    }
+}
+
 mod os_only {
     use super::*;
 
@@ -499,6 +675,8 @@ mod os_only {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
         assert_eq!(kind(bench.fs.open_read(&path)), ErrorKind::InvalidInput);
         assert_eq!(kind(bench.fs.open_write(&path)), ErrorKind::InvalidInput);
+        // A pipe takes no `O_DIRECT` on some kernels.
+        assert!(!matches!(bench.fs.open_direct(&path), Ok(Some(_))));
         assert_eq!(kind(bench.fs.lock(&path)), ErrorKind::InvalidInput);
         assert_eq!(bench.fs.list(&bench.dir).unwrap()[0].kind, FileKind::Other);
         assert_eq!(bench.fs.metadata(&path).unwrap().kind, FileKind::Other);

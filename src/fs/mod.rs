@@ -106,7 +106,8 @@ pub trait FileSystem: Debug + Send + Sync {
     /// system has no such writes, or wants another alignment than [`DIRECT_ALIGN`].
     ///
     /// What is written so is seen by reads through other handles as soon as the call has returned. A position, a length or
-    /// an address in memory that is no multiple of [`DIRECT_ALIGN`] is `EINVAL`, and then nothing was written.
+    /// an address in memory that is no multiple of [`DIRECT_ALIGN`] is `EINVAL`, and then nothing was written; or the write
+    /// is done all the same, where the disk takes smaller ones, or the file system goes through the page cache for it.
     ///
     /// # Errors
     /// As [`FileSystem::open_write`].

@@ -432,6 +432,8 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         tracing::warn!(log = %self.name, error = %failed.error, outcome = %failed.in_flight, "a commit failed");
         let mut chunk = chunk;
+        // Who led it is answered, and comes back to no commit.
+        state.leader_waits = false;
         let spares = state.end_epoch(chunk.end, failed.in_flight, failed.error.clone());
         let spares = spares.into_iter().chain(chunk.spare.take());
         state.status = Status::Healing;

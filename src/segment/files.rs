@@ -118,12 +118,9 @@ impl Files {
             return Ok(file);
         }
         let open = || match access {
-            Access::Read => self.fs.open_read(path),
-            Access::Write => self.fs.open_write(path),
-            Access::Direct => match self.fs.open_direct(path)? {
-                Some(file) => Ok(file),
-                None => self.fs.open_write(path),
-            },
+            Access::Read => self.fs.open_read(path).map(Some),
+            Access::Write => self.fs.open_write(path).map(Some),
+            Access::Direct => self.fs.open_direct(path),
         };
         let file = match open() {
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
@@ -132,6 +129,10 @@ impl Files {
                 open()?
             }
             other => other?,
+        };
+        let Some(file) = file else {
+            // The file that all others use: where there are no direct writes none takes two descriptors.
+            return self.get(id, path, Access::Write);
         };
         self.put(id, Arc::clone(&file), access);
         Ok(file)

@@ -46,7 +46,10 @@ fn for_memory() -> NodeOptions {
 
 /// The child: writes so many MiB and reads them, and keeps what the disk may hold of it.
 pub(crate) fn traffic(dir: &Path, mib: u64) {
-    let node = Node::open(dir, for_memory()).unwrap();
+    let mut options = for_memory();
+    // The page cache is what this is about.
+    options.direct_writes = false;
+    let node = Node::open(dir, options).unwrap();
     assert_eq!(node.pressure().memory.limit, 256 * MIB, "{}", node.pressure().memory);
     let log = open(&node, "traffic");
     let bytes = vec![0x3c; 250_000];

@@ -7,6 +7,7 @@ use super::{OsFile, open_fd, refuse_irregular};
 use crate::fs::{Block, DIRECT_ALIGN, File, Write};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -43,7 +44,9 @@ fn takes_blocks(file: &OsFile) -> bool {
     let fits = |align: u32| align > 0 && DIRECT_ALIGN.is_multiple_of(align as usize);
     match alignment(&file.0) {
         Some((memory, position)) => fits(memory) && fits(position),
-        // Linux before 6.1 does not tell. A block that is read is aligned as one that is written.
+        // Linux since 6.6 takes the flag on a file system in memory.
+        None if fstatfs(&file.0).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC) => false,
+        // Neither Linux before 6.1 nor btrfs tells. A block that is read is aligned as one that is written.
         None => {
             let mut block = Block([0; DIRECT_ALIGN]);
             file.read_raw(0, &mut block.0).is_ok()

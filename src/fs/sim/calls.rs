@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::fault::OpKind;
 use super::image::SECTOR;
-use super::machine::{Ask, Go, Machine};
+use super::machine::{Ask, Go, How, Machine};
 use super::names::Inode;
 use super::tree::{Node, errno};
 use super::{SimFileSystem, dead};
@@ -294,7 +294,8 @@ impl File for SimFile {
             Go::Die(most) => most.min(bytes.len()),
             _ => bytes.len(),
         };
-        let written = machine.write(self.inode, position, &bytes[..most], go == Go::Lie);
+        let how = How { direct: self.mode == Mode::Direct, lost: go == Go::Lie };
+        let written = machine.write(self.inode, position, &bytes[..most], how);
         match go {
             Go::Die(_) => Err(dead()),
             _ => done(go, written),

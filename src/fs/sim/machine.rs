@@ -64,6 +64,15 @@ pub(super) enum Go {
     Lie,
 }
 
+/// How a write goes to the disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// It goes to the device at once, which may have no room for it.
+    pub(super) direct: bool,
+    /// It never gets there.
+    pub(super) lost: bool,
+}
+
 /// What is asked for, before it is done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask<'a> {
@@ -153,7 +162,8 @@ impl Machine {
         self.disk.budgets.of_mut(device)
     }
 
-    fn charge(&mut self, device: Device, blocks: usize) -> io::Result<()> {
+    /// `at_once`: no later sync tells of it.
+    fn charge(&mut self, device: Device, blocks: usize, at_once: bool) -> io::Result<()> {
         if blocks == 0 {
             return Ok(());
         }
@@ -163,7 +173,7 @@ impl Machine {
             None => {}
         }
         let budget = self.disk.budgets.of_mut(device);
-        if !budget.charges.at_sync && !budget.has(blocks) {
+        if (at_once || !budget.charges.at_sync) && !budget.has(blocks) {
             return Err(errno(libc::ENOSPC));
         }
         budget.take(blocks);
@@ -171,7 +181,7 @@ impl Machine {
     }
 
     fn charge_file(&mut self, inode: Inode, blocks: usize) -> io::Result<()> {
-        self.charge(self.disk.tree.device(inode), blocks)
+        self.charge(self.disk.tree.device(inode), blocks, false)
     }
 
     pub(super) fn charge_create(&mut self, dir: Inode) -> io::Result<()> {
@@ -181,7 +191,7 @@ impl Machine {
 
     pub(super) fn charge_rename(&mut self, device: Device) -> io::Result<()> {
         let blocks = self.disk.budgets.of(device).charges.rename as usize;
-        self.charge(device, blocks)?;
+        self.charge(device, blocks, false)?;
         self.disk.budgets.of_mut(device).free(blocks);
         Ok(())
     }
@@ -192,13 +202,13 @@ impl Machine {
         inode: Inode,
         position: u64,
         bytes: &[u8],
-        lost: bool,
+        how: How,
     ) -> io::Result<usize> {
         fits(position.saturating_add(bytes.len() as u64))?;
         let mut room = bytes.len();
         let mut refused = None;
         for (page, _, part) in spans(position, bytes.len()) {
-            if let Err(error) = self.enter_page(inode, page, part.len()) {
+            if let Err(error) = self.enter_page(inode, page, part.len(), how.direct) {
                 room = part.start;
                 refused = Some(error);
                 break;
@@ -208,7 +218,7 @@ impl Machine {
             return Err(error);
         }
         let content = self.disk.tree.content_mut(inode)?;
-        if lost {
+        if how.lost {
             content.write_lost(position, &bytes[..room]);
         } else {
             content.write(position, &bytes[..room]);
@@ -217,7 +227,14 @@ impl Machine {
     }
 
     /// Gets ready to write `count` bytes of a page.
-    fn enter_page(&mut self, inode: Inode, page: usize, count: usize) -> io::Result<()> {
+    fn enter_page(
+        &mut self,
+        inode: Inode,
+        page: usize,
+        count: usize,
+        direct: bool,
+    ) -> io::Result<()> {
+        let device = self.disk.tree.device(inode);
         let content = self.disk.tree.content(inode)?;
         if !content.takes(page, count) {
             return Err(errno(libc::EIO));
@@ -225,10 +242,10 @@ impl Machine {
         let (new, again) = (!content.blocks.contains(&page), content.is_dirty(page));
         let in_place = content.in_place || !self.budget_of(inode).charges.overwrites;
         if new {
-            self.charge_file(inode, 1)?;
+            self.charge(device, 1, direct)?;
             self.disk.tree.content_mut(inode)?.blocks.insert(page);
         } else if !in_place && !again {
-            self.charge_file(inode, 1)?;
+            self.charge(device, 1, direct)?;
             let content = self.disk.tree.content_mut(inode)?;
             content.copies += 1;
             content.moves += u64::from(page == 0);

@@ -19,7 +19,7 @@ pub struct Charges {
     pub create: u32,
     /// Blocks that must be free for a rename, and are free again after it: btrfs.
     pub rename: u32,
-    /// Writes never fail for want of space, syncs do: a thin device under the file system.
+    /// Buffered writes never fail for want of space, syncs do: a thin device under the file system.
     pub at_sync: bool,
 }
 

@@ -25,6 +25,9 @@ fn a_script_is_exhausted_and_its_figures_are_printed() {
     let figures = json(&output);
     assert_eq!(code(&output), 0);
     assert_eq!(figures["violations"], 0);
+    let paths: Vec<&Value> =
+        figures["scripts"].as_array().unwrap().iter().map(|script| &script["path"]).collect();
+    assert_eq!(paths, ["direct", "buffered"]);
     let script = &figures["scripts"][0];
     assert_eq!((&script["script"], &script["sampled"]), (&"append_single".into(), &false.into()));
     assert!(script["points"].as_u64().unwrap() > 5);
@@ -66,7 +69,7 @@ fn wrong_use_is_told_from_a_violation() {
 #[test]
 fn a_mistake_leaves_a_case_that_replays_and_is_replayed_first() {
     let dir = tempfile::tempdir().unwrap();
-    let fault = ["mutants", "ConfirmedBeforeSync", "--cases", "kept", "--json"];
+    let fault = ["mutants", "ConfirmedBeforeSync", "--path", "direct", "--cases", "kept", "--json"];
     let output = faultlab(dir.path(), &fault);
     let figures = json(&output);
     assert_eq!((code(&output), &figures["survived"]), (0, &0.into()));
@@ -87,6 +90,7 @@ fn a_mistake_leaves_a_case_that_replays_and_is_replayed_first() {
     // One that no longer shows what it did is a failure.
     let path = dir.path().join(&case);
     let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\npath direct\n"), "{text}");
     std::fs::write(&path, text.replace("planted ConfirmedBeforeSync", "planted MadeWithoutSync"))
         .unwrap();
     let output = faultlab(dir.path(), &search);

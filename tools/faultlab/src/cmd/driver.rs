@@ -10,6 +10,9 @@ pub(crate) struct DriverArgs {
     /// How many threads append to each log
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Commit through the page cache, also where the file system has direct writes
+    #[arg(long)]
+    buffered: bool,
     /// The data directory, made if it is missing
     dir: PathBuf,
 }
@@ -35,7 +38,8 @@ fn end(result: Result<(), String>) -> ExitCode {
 }
 
 pub(crate) fn driver(args: &DriverArgs) -> ExitCode {
-    end(driver::with_planted(|| driver::serve(&args.dir, args.threads, io::stdin().lock())))
+    let serve = || driver::serve(&args.dir, args.threads, args.buffered, io::stdin().lock());
+    end(driver::with_planted(serve))
 }
 
 pub(crate) fn dump(args: &DumpArgs) -> ExitCode {

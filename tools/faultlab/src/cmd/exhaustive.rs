@@ -1,7 +1,9 @@
 //! `faultlab exhaustive`.
 use super::output::{Table, count, per_second};
+use super::paths::Paths;
 use super::{Output, Verdict, cases};
 use faultlab::crowd;
+use faultlab::sim::commits::CommitPath;
 use faultlab::sim::explore::{Effort, Failure, Plan, Stats, explore};
 use faultlab::sim::{self, case};
 use serde_json::json;
@@ -18,6 +20,9 @@ pub(crate) struct Args {
     /// Which are taken where not all are.
     #[arg(long, default_value_t = 7)]
     seed: u64,
+    /// How commits are written: past the page cache, through it, or one after the other.
+    #[arg(long, value_enum, default_value_t)]
+    path: Paths,
     /// Name the scripts, and run none.
     #[arg(long)]
     list: bool,
@@ -34,9 +39,9 @@ struct Done {
     elapsed: Duration,
 }
 
-fn run_plan(plan: &Plan, effort: Effort) -> Done {
+fn run_plan((plan, path): &(Plan, CommitPath), effort: Effort) -> Done {
     let begin = Instant::now();
-    let (stats, failed) = match explore(*plan, effort) {
+    let (stats, failed) = match path.on(|| explore(*plan, effort)) {
         Ok(stats) => (stats, None),
         Err(failure) => (failure.stats, Some(failure)),
     };
@@ -61,6 +66,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         output.json(&json!(plans.iter().map(|plan| plan.name).collect::<Vec<_>>()));
         return Ok(Verdict::Held);
     }
+    let paths = args.path.each();
+    let plans: Vec<(Plan, CommitPath)> =
+        plans.iter().flat_map(|plan| paths.iter().map(|path| (*plan, *path))).collect();
     let kept = args.cases.replay(output)?;
     let begin = Instant::now();
     let bar = output.bar(Some(plans.len() as u64), "scripts");
@@ -71,17 +79,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         |plan| run_plan(plan, effort),
         |at, result| {
             bar.inc(1);
-            bar.set_message(plans[at].name);
+            bar.set_message(plans[at].0.name);
             done[at] = Some(result);
         },
     );
     bar.finish_and_clear();
     let elapsed = begin.elapsed();
-    let done: Vec<(&Plan, Done)> =
+    let done: Vec<(&(Plan, CommitPath), Done)> =
         plans.iter().zip(done).filter_map(|(plan, done)| Some((plan, done?))).collect();
 
     let mut table = Table::new(&[
         "script",
+        "commits",
         "points",
         "exhausted",
         "second points",
@@ -89,10 +98,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         "distinct",
         "states/s",
         "violations",
-    ]);
-    for (plan, Done { stats, failed, elapsed }) in &done {
+    ])
+    .words(&[1]);
+    for ((plan, path), Done { stats, failed, elapsed }) in &done {
         table.row(vec![
             plan.name.to_owned(),
+            path.to_string(),
             count(stats.points as u64),
             count(stats.exhausted as u64),
             stats.seconds(effort),
@@ -108,7 +119,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     let states = sum(|stats| stats.states);
     let violations = done.iter().filter(|(_, done)| done.failed.is_some()).count();
     table.row(vec![
-        format!("{} scripts", done.len()),
+        format!("{} scripts", done.len() / paths.len()),
+        args.path.to_string(),
         count(sum(|stats| stats.points)),
         count(sum(|stats| stats.exhausted)),
         format!("{} of {}", sum(|stats| stats.second), sum(|stats| stats.second_of)),
@@ -120,14 +132,16 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     output.table(&table);
     output.say(format_args!("{:.1} s on {} threads", elapsed.as_secs_f64(), args.threads));
     let mut found = Vec::new();
-    for (plan, done) in &done {
+    for ((plan, path), done) in &done {
         if let Some(failure) = &done.failed {
-            found.push(args.cases.found(&case::of_plan(plan.name, None, failure), output)?);
+            let case = case::of_plan(plan.name, *path, None, failure);
+            found.push(args.cases.found(&case, output)?);
         }
     }
-    let row = |(plan, Done { stats, failed, elapsed }): &(&Plan, Done)| {
+    let row = |((plan, path), Done { stats, failed, elapsed }): &(&(Plan, CommitPath), Done)| {
         json!({
             "script": plan.name,
+            "path": path.name(),
             "points": stats.points,
             "exhausted": stats.exhausted,
             "second_points": stats.second,
@@ -142,6 +156,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     output.json(&json!({
         "seed": args.seed,
         "full": args.full,
+        "path": args.path.to_string(),
         "threads": args.threads,
         "seconds": elapsed.as_secs_f64(),
         "states": states,

@@ -5,6 +5,7 @@ use faultlab::crowd;
 use faultlab::distinct::Distinct;
 use faultlab::sim::case;
 use faultlab::sim::caught::caught;
+use faultlab::sim::commits::CommitPath;
 use faultlab::sim::lives::{self, Met, Run};
 use serde_json::json;
 use std::ops::Range;
@@ -40,6 +41,7 @@ const ENOUGH: usize = 5;
 #[derive(Default)]
 struct Done {
     nodes: u64,
+    direct: u64,
     met: Met,
     calm: u64,
     compared: u64,
@@ -54,8 +56,10 @@ fn run_batch(seeds: Range<u64>, compare_all: bool, until: Option<Instant>) -> Do
             break;
         }
         let mut met = Met::default();
-        let result = caught(|| lives::run(&Run::of(seed), false, &mut met));
+        let run = Run::of(seed);
+        let result = caught(|| lives::run(&run, false, &mut met));
         done.nodes += 1;
+        done.direct += u64::from(run.path == CommitPath::Direct);
         done.met.lives += met.lives;
         done.met.crashes += met.crashes;
         done.met.checks += met.checks;
@@ -109,6 +113,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
             |_, done| {
                 bar.inc(done.nodes);
                 all.nodes += done.nodes;
+                all.direct += done.direct;
                 all.met.lives += done.met.lives;
                 all.met.crashes += done.met.crashes;
                 all.met.checks += done.met.checks;
@@ -126,6 +131,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     let mut table = Table::new(&["random lives", ""]);
     for (what, figure) in [
         ("nodes", count(all.nodes)),
+        ("of these with direct commits", count(all.direct)),
         ("nodes a second", count(per_second(all.nodes, elapsed))),
         ("lives", count(all.met.lives)),
         ("lives a second", count(per_second(all.met.lives, elapsed))),
@@ -148,6 +154,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     all.failed.sort_by_key(|(seed, ..)| *seed);
     let mut found = Vec::new();
     for (seed, met, what) in &all.failed {
+        output.wrong(format_args!("seed {seed}, {} commits:", CommitPath::of_seed(*seed)));
         found.push(args.cases.found(&case::of_lives(*seed, None, met, what), output)?);
     }
     output.json(&json!({
@@ -155,6 +162,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         "threads": args.threads,
         "seconds": elapsed.as_secs_f64(),
         "nodes": all.nodes,
+        "nodes_direct": all.direct,
         "lives": all.met.lives,
         "lives_per_second": per_second(all.met.lives, elapsed),
         "crashes": all.met.crashes,

@@ -7,6 +7,7 @@ pub(crate) mod lives;
 pub(crate) mod mounts;
 pub(crate) mod mutants;
 pub(crate) mod output;
+pub(crate) mod paths;
 pub(crate) mod place;
 pub(crate) mod replay;
 pub(crate) mod seam;

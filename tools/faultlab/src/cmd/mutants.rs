@@ -1,9 +1,11 @@
 //! `faultlab mutants`.
 use super::output::{Table, count};
+use super::paths::Paths;
 use super::{Output, Verdict};
 use faultlab::crowd;
 use faultlab::sim::case::{self, fault};
 use faultlab::sim::caught::first_line;
+use faultlab::sim::commits::CommitPath;
 use faultlab::sim::explore::Effort;
 use faultlab::sim::planted::{CAN_PLANT, Caught, KNOWN, Known, noticed_by_lives};
 use plimsoll::planted::Fault;
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     /// Also say which of so many nodes is the first whose random lives notice it; that none does is no failure.
     #[arg(long, value_name = "NODES", default_value_t = 0)]
     lives: u64,
+    /// How commits are written. A mistake that shows on one path only is not tried on the other.
+    #[arg(long, value_enum, default_value_t)]
+    path: Paths,
     /// Threads; one mistake runs on one.
     #[arg(long, default_value_t = crowd::cores())]
     threads: usize,
@@ -64,13 +69,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         return Err(NOT_HERE.to_owned());
     }
     let effort = Effort { full: false, seed: if args.daily { 7 } else { args.seed.unwrap_or(7) } };
-    let known: Vec<Known> =
-        KNOWN.iter().filter(|known| faults.contains(&known.fault)).copied().collect();
+    let shows = |known: &Known| {
+        let paths = args.path.each().iter().filter(|path| known.paths().contains(path));
+        paths.map(|path| (*known, *path)).collect::<Vec<_>>()
+    };
+    let known: Vec<(Known, CommitPath)> =
+        KNOWN.iter().filter(|known| faults.contains(&known.fault)).flat_map(shows).collect();
     let bar = output.bar(Some(known.len() as u64), "mistakes");
     let mut rows: Vec<Option<Row>> = known.iter().map(|_| None).collect();
-    let work = |known: &Known| -> Result<Row, String> {
-        let caught = known.run(effort);
-        let clean = args.daily.then(|| known.by.clean(effort));
+    let work = |(known, path): &(Known, CommitPath)| -> Result<Row, String> {
+        let caught = known.run(effort, *path);
+        let clean = args.daily.then(|| known.by.clean(effort, *path));
         let mut written = None;
         if let (Some(dir), Some(caught)) = (&args.cases, &caught) {
             let smaller = case::smaller(caught.case.clone());
@@ -92,11 +101,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
     if let Some(why) = failed {
         return Err(why);
     }
-    let rows: Vec<(&Known, Row)> =
+    let rows: Vec<(&(Known, CommitPath), Row)> =
         known.iter().zip(rows).filter_map(|(known, row)| Some((known, row?))).collect();
     let mut table =
-        Table::new(&["mistake", "caught by", "", "states", "lives", "violation"]).words(&[1, 2, 5]);
-    for (known, row) in &rows {
+        Table::new(&["mistake", "commits", "caught by", "", "states", "lives", "violation"])
+            .words(&[1, 2, 3, 6]);
+    for ((known, path), row) in &rows {
         let (states, what) = match &row.caught {
             Some(caught) => (count(caught.states as u64), first_line(&caught.what)),
             None => (String::new(), "SURVIVED".to_owned()),
@@ -106,20 +116,24 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         let by = (known.by.layer().to_owned(), known.by.name().to_owned());
         let none = if args.lives > 0 { "none" } else { "" };
         let lives = row.lives.map_or_else(|| none.to_owned(), |node| format!("node {node}"));
-        table.row(vec![fault, by.0, by.1, states, lives, what]);
+        table.row(vec![fault, path.to_string(), by.0, by.1, states, lives, what]);
     }
     output.table(&table);
-    let survived: Vec<&Known> =
+    let survived: Vec<&(Known, CommitPath)> =
         rows.iter().filter(|(_, row)| row.caught.is_none()).map(|(known, _)| *known).collect();
-    let tripped: Vec<(&Known, &String)> = rows
+    let tripped: Vec<(&(Known, CommitPath), &String)> = rows
         .iter()
         .filter_map(|(known, row)| Some((*known, row.clean.as_ref()?.as_ref().err()?)))
         .collect();
-    for known in &survived {
-        output.wrong(format_args!("{:?} was not caught by {}", known.fault, known.by.name()));
+    for (known, path) in &survived {
+        let (fault, by) = (known.fault, known.by.name());
+        output.wrong(format_args!("{fault:?} was not caught by {by} on the {path} path"));
     }
-    for (known, what) in &tripped {
-        output.wrong(format_args!("without a mistake {} trips: {what}", known.by.name()));
+    for ((known, path), what) in &tripped {
+        output.wrong(format_args!(
+            "without a mistake {} trips on the {path} path: {what}",
+            known.by.name()
+        ));
     }
     let caught = rows.len() - survived.len();
     output.say(format_args!(
@@ -128,9 +142,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         faults.len(),
         if args.daily && tripped.is_empty() { "; without it nothing trips" } else { "" }
     ));
-    let row = |(known, row): &(&Known, Row)| {
+    let row = |((known, path), row): &(&(Known, CommitPath), Row)| {
         json!({
             "fault": format!("{:?}", known.fault),
+            "path": path.name(),
             "layer": known.by.layer(),
             "by": known.by.name(),
             "states": row.caught.as_ref().map(|caught| caught.states),

@@ -8,10 +8,11 @@ use faultlab::process::random::Random;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// System calls that fail, once and for good, and syncs that only pretend; by `strace`.
+/// System calls that fail, once and for good, and syncs that only pretend; by `strace`. On both paths of commits, or with
+/// --buffered on one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these calls: pwrite, fdatasync, fsync, fallocate, ftruncate, rename, openat, unlink, mkdir, and
+    /// Only these calls: pwrite, pwritev2, fdatasync, fsync, fallocate, ftruncate, rename, openat, unlink, mkdir, and
     /// lying for syncs that do nothing
     #[arg(long, value_delimiter = ',')]
     calls: Vec<String>,
@@ -37,27 +38,35 @@ pub(crate) fn run(args: &Args, output: &Output) -> super::Result {
         return Err(format!("no call {unknown}"));
     }
     // One thread for each log: `when=` counts in each thread, so the Nth call is nearly one.
-    let program = args.seam.program(1)?;
+    let programs = args.seam.programs(1)?;
     let mut place = Place::new(args.dir.as_deref(), "strace")?;
     let seed = args.seed.unwrap_or_else(Random::any_seed);
     let plan = Plan { calls: args.calls.clone(), short: args.short, seed };
-    let bar = output.bar(None, "runs");
-    let report = inject(&program, place.path(), &plan, |report| {
-        bar.set_position(report.runs);
-        bar.set_message(report.rows.last().map_or("", |row| row.call));
-    })?;
-    bar.finish_and_clear();
-    print(&report, output);
-    output.json(&json!({ "command": "strace", "seed": seed, "result": object(&report) }));
-    if report.violations.is_empty() {
+    let mut reports = Vec::new();
+    for (path, program) in &programs {
+        let bar = output.bar(None, "runs");
+        let report = inject(program, &place.path().join(path), &plan, |report| {
+            bar.set_position(report.runs);
+            bar.set_message(report.rows.last().map_or("", |row| row.call));
+        })?;
+        bar.finish_and_clear();
+        output.say(format_args!("commits: {path}"));
+        print(&report, output);
+        reports.push((*path, report));
+    }
+    let results: Vec<Value> = reports.iter().map(|(path, report)| object(path, report)).collect();
+    output.json(&json!({ "command": "strace", "seed": seed, "results": results }));
+    if reports.iter().all(|(_, report)| report.violations.is_empty()) {
         return Ok(Verdict::Held);
     }
     place.keep();
-    for (run, violation) in report.violations.iter().take(20) {
-        output.say(format_args!("{run}: {violation}"));
-    }
-    for kept in &report.kept {
-        output.say(format_args!("kept: {}", kept.display()));
+    for (path, report) in &reports {
+        for (run, violation) in report.violations.iter().take(20) {
+            output.say(format_args!("{path}: {run}: {violation}"));
+        }
+        for kept in &report.kept {
+            output.say(format_args!("kept: {}", kept.display()));
+        }
     }
     Ok(Verdict::Broken)
 }
@@ -126,7 +135,7 @@ fn print(report: &Report, output: &Output) {
     output.say(format_args!("{} skipped", report.skipped.len()));
 }
 
-fn object(report: &Report) -> Value {
+fn object(path: &str, report: &Report) -> Value {
     let row = |row: &Row| {
         json!({
             "call": row.call, "error": row.error, "fails": mode(row), "runs": row.runs,
@@ -137,6 +146,7 @@ fn object(report: &Report) -> Value {
         })
     };
     json!({
+        "path": path,
         "rows": report.rows.iter().map(row).collect::<Vec<_>>(),
         "runs": report.runs,
         "records_checked": report.checked,

@@ -67,12 +67,20 @@ struct Shared {
     requests: Mutex<Receiver<Request>>,
 }
 
-/// Serves the lines of `input` until it ends, each log with so many `threads`; then closes the node.
+/// Serves the lines of `input` until it ends, each log with so many `threads`; then closes the node. `buffered`: commits go
+/// through the page cache, whatever the file system can.
 ///
 /// # Errors
 /// If the node does not open or close, in words.
-pub fn serve(dir: &Path, threads: usize, input: impl BufRead) -> Result<(), String> {
-    let node = Node::open(dir, options()).map_err(|error| error.to_string())?;
+pub fn serve(
+    dir: &Path,
+    threads: usize,
+    buffered: bool,
+    input: impl BufRead,
+) -> Result<(), String> {
+    let mut options = options();
+    options.direct_writes = !buffered;
+    let node = Node::open(dir, options).map_err(|error| error.to_string())?;
     let mut lanes: BTreeMap<String, Lane> = BTreeMap::new();
     for line in input.lines() {
         let line = line.map_err(|error| format!("standard input: {error}"))?;

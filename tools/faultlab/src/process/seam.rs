@@ -24,11 +24,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// This engine's driver in the binary `faultlab` at `path`; `threads` append to each log.
+    /// This engine's driver in the binary `faultlab` at `path`; `threads` append to each log, and commits may be `buffered`.
     #[must_use]
-    pub fn own(path: &Path, threads: usize) -> Self {
-        let options = ["--threads".into(), threads.to_string().into()];
-        Self { words: vec![path.into()], options: options.into() }
+    pub fn own(path: &Path, threads: usize, buffered: bool) -> Self {
+        let mut options: Vec<OsString> = vec!["--threads".into(), threads.to_string().into()];
+        options.extend(buffered.then(|| "--buffered".into()));
+        Self { words: vec![path.into()], options }
     }
 
     /// A command line of words between blanks; `None` for an empty one.

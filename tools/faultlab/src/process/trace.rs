@@ -170,6 +170,15 @@ struct Sync {
     done: Option<usize>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    file: usize,
+    /// When the write was over.
+    end: usize,
+    /// It is its own sync (`RWF_DSYNC`), and nobody else's: of what was written before it says nothing.
+    durable: bool,
+}
+
 #[derive(Debug, Default)]
 struct File {
     path: String,
@@ -186,8 +195,8 @@ struct File {
 struct Disk {
     files: Vec<File>,
     by_path: BTreeMap<String, usize>,
-    /// Where the records of a log were written: file, and when the write was over.
-    written: HashMap<(String, u64), Vec<(usize, usize)>>,
+    /// Where the records of a log were written.
+    written: HashMap<(String, u64), Vec<Written>>,
     found: Checked,
 }
 
@@ -198,7 +207,7 @@ fn parent(path: &str) -> &str {
 /// Checks every `ack` that is written to standard output in the trace, for a data directory at the absolute path `data`.
 ///
 /// - The record was written to a file below it.
-/// - The next sync of that file after the write came back with success before the `ack` began, and was not injected.
+/// - It was written with `RWF_DSYNC`, or the next sync of that file after the write came back with success before the `ack` began, and was not injected.
 /// - No file is written again after a write or sync of it failed, unless it was opened anew, as recovery does.
 /// - Every name that was made on the way to the file, the directories included, was followed by such a sync of the
 ///   directories that it is and was in.
@@ -263,6 +272,11 @@ impl Disk {
 
     /// A write or sync of a file below `data` came back with an error.
     fn fails(&mut self, call: &Call, data: &str) {
+        // The file system does not know `RWF_DSYNC`, and has not begun.
+        let refused = |result: &str| result.contains("EOPNOTSUPP");
+        if call.name == "pwritev2" && call.end.as_ref().is_some_and(|(_, end)| refused(end)) {
+            return;
+        }
         for path in call.paths().iter().filter(|path| is_below(path, data)) {
             let file = self.file(path);
             self.files[file].failed.get_or_insert(call.begin);
@@ -293,12 +307,10 @@ impl Disk {
             "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" => {
                 self.found.writes += 1;
                 let file = self.file(path);
+                let durable = call.args.contains("DSYNC");
+                self.found.syncs += u64::from(durable);
                 for id in markers(&call.args) {
-                    self.written.entry(id).or_default().push((file, end));
-                }
-                if call.args.contains("DSYNC") {
-                    // The write is its own sync.
-                    self.files[file].syncs.push(Sync { begin: end, done: Some(end) });
+                    self.written.entry(id).or_default().push(Written { file, end, durable });
                 }
             }
             "open" | "openat" | "openat2" | "mkdir" | "mkdirat" => {
@@ -352,7 +364,7 @@ impl Disk {
             // It may have been written again, by a healing or with the tail of its block.
             let why: Vec<Option<(&'static str, String)>> = written
                 .iter()
-                .map(|&(file, end)| self.what_is_missing(file, end, call.begin, data))
+                .map(|&written| self.what_is_missing(written, call.begin, data))
                 .collect();
             if why.iter().any(Option::is_none) {
                 continue;
@@ -364,19 +376,18 @@ impl Disk {
         }
     }
 
-    /// Why what was written to a file up to the moment `written` is not known durable at the moment `now`.
+    /// Why what was written is not known durable at the moment `now`.
     fn what_is_missing(
         &self,
-        file: usize,
-        written: usize,
+        written: Written,
         now: usize,
         data: &str,
     ) -> Option<(&'static str, String)> {
-        let file = &self.files[file];
+        let file = &self.files[written.file];
         // The first one: after a sync that failed, another that succeeds proves nothing.
-        let next = file.syncs.iter().find(|sync| sync.begin >= written);
-        let done = next.and_then(|sync| sync.done);
-        if done.is_none_or(|done| done > now) {
+        let next = file.syncs.iter().find(|sync| sync.begin >= written.end);
+        let done = next.and_then(|sync| sync.done).filter(|done| *done <= now);
+        if !written.durable && done.is_none() {
             let what = if next.is_some() {
                 "its sync failed, was injected or is not over"
             } else {

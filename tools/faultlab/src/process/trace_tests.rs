@@ -149,3 +149,23 @@ fn calls_are_counted_by_thread_and_paths_are_found() {
     assert_eq!(calls[3].paths(), ["/d/a", "/e/b"]);
     assert!(calls[1].injected() && !calls[0].injected());
 }
+
+#[test]
+fn a_write_that_syncs_itself_speaks_for_itself_alone() {
+    let durable = "pwritev2(5</d/logs/a/0.seg>, [{iov_base=\"@a#1@\", iov_len=4096}], 1, 8192, RWF_DSYNC) = 4096\n2 ";
+    let good = GOOD.replace("2 fdatasync(5</d/logs/a/0.seg> <unfinished ...>\n", "");
+    let good = good.replace("2 <... fdatasync resumed>) = 0\n", "");
+    assert_eq!(rules(&good), ["not synced"]);
+    let by_itself = good.replace("pwrite64(5<", &format!("{durable}pwrite64(6<"));
+    let (before, after) = by_itself.split_once("2 pwrite64(6<").unwrap();
+    let by_itself = format!("{before}{}", after.split_once('\n').unwrap().1);
+    assert!(rules(&by_itself).is_empty(), "{by_itself}");
+    assert_eq!(rules(&by_itself.replace("RWF_DSYNC", "0")), ["not synced"]);
+    assert_eq!(rules(&by_itself.replace(") = 4096", ") = -1 EIO (x)")), ["never written"]);
+    // Another record's, in the same file, later.
+    let other = durable.replace("@a#1@", "@a#2@");
+    assert_eq!(
+        rules(&good.replace("3 pwrite64", &format!("2 {other}\n3 pwrite64"))),
+        ["not synced"]
+    );
+}

@@ -4,6 +4,7 @@
 //! then it is another run; the file says which commit it was.
 
 use super::caught::{caught, first_line, kind_of};
+use super::commits::CommitPath;
 use super::crash::Crash;
 use super::explore::{self, End, Ends, Failure};
 use super::lives::{self, Met, Run};
@@ -31,6 +32,8 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
     pub what: What,
+    /// How its commits are written.
+    pub path: CommitPath,
     /// The known mistake that was switched on.
     pub planted: Option<Fault>,
     /// The first line of the violation when it was written.
@@ -51,7 +54,7 @@ impl Case {
             What::Lives(run) => lives::run(run, false, &mut Met::default()),
             What::Check(name) => known::check(name).expect("a check of this name")(),
         };
-        known::under(self.planted, go);
+        self.path.on(|| known::under(self.planted, go));
     }
 
     /// Runs it; gives the violation, if there is one.
@@ -79,9 +82,14 @@ impl Case {
             What::Plan(name, _) | What::Check(name) => name.clone(),
             What::Lives(run) => format!("lives-{}", run.seed),
         };
+        // One that fails on both paths leaves two.
+        let path = match self.path {
+            CommitPath::Direct => "",
+            CommitPath::Buffered => "-buffered",
+        };
         match self.planted {
-            Some(fault) => format!("{fault:?}-{name}.case"),
-            None => format!("{name}.case"),
+            Some(fault) => format!("{fault:?}-{name}{path}.case"),
+            None => format!("{name}{path}.case"),
         }
     }
 
@@ -141,6 +149,7 @@ impl fmt::Display for Case {
                 }
             }
         }
+        writeln!(out, "path {}", self.path)?;
         if let Some(fault) = self.planted {
             writeln!(out, "planted {fault:?}")?;
         }
@@ -157,6 +166,8 @@ impl FromStr for Case {
             return Err(format!("the first line is not {VERSION:?}"));
         }
         let (mut what, mut planted, mut was) = (None, None, String::new());
+        // What was written before there were direct writes does not name a path.
+        let mut path = CommitPath::Buffered;
         for (at, line) in lines {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -167,6 +178,7 @@ impl FromStr for Case {
                 match (word, &mut what) {
                     ("planted", _) => planted = Some(fault(rest)?),
                     ("was", _) => was = rest.to_owned(),
+                    ("path", _) => path = rest.parse()?,
                     ("plan", None) => {
                         super::find(rest).ok_or_else(|| format!("no plan {rest}"))?;
                         what = Some(What::Plan(rest.to_owned(), Ends::new()));
@@ -184,8 +196,11 @@ impl FromStr for Case {
             };
             read().map_err(|why| format!("line {}: {why}", at + 1))?;
         }
-        let what = what.ok_or("it does not say what to run: plan, lives or check")?;
-        Ok(Self { what, planted, was })
+        let mut what = what.ok_or("it does not say what to run: plan, lives or check")?;
+        if let What::Lives(run) = &mut what {
+            run.path = path;
+        }
+        Ok(Self { what, path, planted, was })
     }
 }
 
@@ -218,9 +233,9 @@ fn part(run: &mut Run, word: &str, rest: &str) -> Result<(), String> {
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The case of a plan that failed, made smaller.
-pub fn of_plan(name: &str, planted: Option<Fault>, failure: &Failure) -> Case {
+pub fn of_plan(name: &str, path: CommitPath, planted: Option<Fault>, failure: &Failure) -> Case {
     let what = What::Plan(name.to_owned(), failure.ends.clone());
-    smaller(Case { what, planted, was: first_line(&failure.what) })
+    smaller(Case { what, path, planted, was: first_line(&failure.what) })
 }
 
 /// The case of random lives that failed after what was met, made smaller.
@@ -229,7 +244,8 @@ pub fn of_lives(seed: u64, planted: Option<Fault>, met: &Met, what: &str) -> Cas
     let last = met.actions.last_key_value().map(|(life, _)| life + 1);
     let lives = if met.calm { None } else { last };
     let run = Run { lives, ..Run::of(seed) };
-    smaller(Case { what: What::Lives(run), planted, was: first_line(what) })
+    let path = run.path;
+    smaller(Case { what: What::Lives(run), path, planted, was: first_line(what) })
 }
 
 /// A smaller case of the same violation. What cannot be brought about again stays as it is.
@@ -301,13 +317,29 @@ fn a_case_is_read_as_it_is_written() {
         What::Check("damage_in_the_middle".to_owned()),
     ] {
         for planted in [None, Some(Fault::TailNotWrittenAgain)] {
-            let case = Case { what: what.clone(), planted, was: "I1: log a".to_owned() };
-            assert_eq!(case.to_string().parse::<Case>(), Ok(case));
+            for path in CommitPath::BOTH {
+                let what = match what.clone() {
+                    What::Lives(run) => What::Lives(Run { path, ..run }),
+                    other => other,
+                };
+                let case = Case { what, path, planted, was: "I1: log a".to_owned() };
+                assert_eq!(case.to_string().parse::<Case>(), Ok(case.clone()));
+                // Without its path it is one that was written when all commits were buffered.
+                let old = case.to_string().replace(&format!("path {path}\n"), "");
+                let old: Case = old.parse().unwrap();
+                assert_eq!(old.path, CommitPath::Buffered);
+                assert!(!matches!(old.what, What::Lives(run) if run.path != old.path));
+            }
         }
     }
-    for wrong in
-        ["", "lives 1", "faultlab case 1", "faultlab case 1\nplan none", "faultlab case 1\nlives x"]
-    {
+    for wrong in [
+        "",
+        "lives 1",
+        "faultlab case 1",
+        "faultlab case 1\nplan none",
+        "faultlab case 1\nlives x",
+        "faultlab case 1\nlives 1\npath neither",
+    ] {
         wrong.parse::<Case>().unwrap_err();
     }
 }

@@ -5,6 +5,8 @@ use super::scripts::empty;
 use super::world::World;
 use plimsoll::error::{Damage, Stopped};
 use plimsoll::format::layout::ClassSizes;
+use plimsoll::format::{RECORDS_POSITION, WINDOW};
+use plimsoll::fs::sim::NothingPersisted;
 
 /// What the log `a` says after a restart that finds damage.
 fn damage(world: &World) -> Option<Damage> {
@@ -46,6 +48,37 @@ pub fn a_flipped_header() {
     assert_eq!(damage.position, 508);
 }
 
+/// I4, I8: of damage so long that no record is left behind it within the window only a checkpoint can tell: what was further
+/// than the window from the end is not taken for a torn tail, so that its offsets are not given out again.
+pub fn damage_longer_than_the_window() {
+    const RECORD: usize = 24 * 1024;
+    let main = 8 << 20;
+    let mut world = World::new(1, ClassSizes { tiny: 65536, small: 65536, main });
+    world.start();
+    world.open("a");
+    while world.log("a").segments().last().is_none_or(|last| last.capacity < 4 << 20) {
+        world.append("a", &[RECORD]);
+    }
+    let base = world.log("a").segments().pop().expect("a file").base.0;
+    let window = WINDOW / RECORD as u64;
+    while world.log("a").durable().0 < base + window * 2 {
+        world.append("a", &[RECORD; 8]);
+    }
+    assert_eq!(world.log("a").segments().pop().expect("a file").base.0, base);
+    let far = world.log("a").durable().0 - window - 1;
+    let mut world = world.fork();
+    world.fs.power_cut(&mut NothingPersisted);
+    world.fs.zero(segment("a", base), RECORDS_POSITION + WINDOW / 4..main).unwrap();
+    world.faulty = true;
+    world.start();
+    world.open("a");
+    let next = world.log("a").durable().0;
+    match world.log("a").stopped() {
+        Some(Stopped::Damaged(_)) => {}
+        _ => assert!(next >= far, "I8: {next} is next, and {far} was vouched for"),
+    }
+}
+
 /// An append that finds staging full commits by itself, and waits for nobody.
 pub fn staging_is_full() {
     let mut world = World::new(1, ClassSizes::from_main(8 << 20));
@@ -61,6 +94,13 @@ pub fn staging_is_full() {
 #[test]
 fn i4_damage_in_the_middle() {
     damage_in_the_middle();
+}
+
+#[test]
+fn i4_damage_longer_than_the_window() {
+    for path in super::commits::CommitPath::BOTH {
+        path.on(damage_longer_than_the_window);
+    }
 }
 
 #[test]

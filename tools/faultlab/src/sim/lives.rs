@@ -5,6 +5,7 @@
 
 use super::acts::{self, Habits};
 use super::aloud::say;
+use super::commits::CommitPath;
 use super::crash::{Crash, Point};
 use super::faults::goes_on;
 use super::random::Random;
@@ -34,6 +35,8 @@ const LARGE: ClassSizes = ClassSizes { tiny: 65536, small: 65536, main: 2 << 20 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     pub seed: u64,
+    /// How commits are written; by the seed, unless a case says it.
+    pub path: CommitPath,
     /// Only so many lives, none where the seed says it.
     pub lives: Option<u64>,
     /// Lives left out, with the crashes that end them.
@@ -48,7 +51,7 @@ pub struct Run {
 
 impl Run {
     pub fn of(seed: u64) -> Self {
-        Self { seed, ..Self::default() }
+        Self { seed, path: CommitPath::of_seed(seed), ..Self::default() }
     }
 }
 
@@ -74,7 +77,9 @@ pub struct Met {
 const WEATHER: u64 = 0x77_65_61;
 
 /// What a run is made of, beside its lives.
-fn begin(random: &mut Random, seed: u64) -> (World, Habits, u64) {
+fn begin(run: &Run) -> (World, Habits, u64) {
+    let seed = run.seed;
+    let random = &mut Random::of(&[seed]);
     let kind = random.below(128);
     let (mut world, habits, lives) = match kind {
         0 => {
@@ -94,6 +99,7 @@ fn begin(random: &mut Random, seed: u64) -> (World, Habits, u64) {
             (World::new(seed, SIZES), habits, lives)
         }
     };
+    run.path.set(&world.fs);
     world.fs.set_profile(Profile {
         sectors: random.one_of(&[
             Sectors::Torn512,
@@ -199,7 +205,7 @@ struct Note<'a> {
 
 /// Runs the lives; panics where an invariant does not hold. `hashes` asks for [`Met::choices`], which takes time.
 pub fn run(run: &Run, hashes: bool, met: &mut Met) {
-    let (mut world, habits, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
+    let (mut world, habits, lives) = begin(run);
     let mut note = Note { met, hashes, choices: DefaultHasher::new() };
     if hashes {
         world.fs.record(true);
@@ -238,7 +244,7 @@ pub fn run(run: &Run, hashes: bool, met: &mut Met) {
 
 /// The crash that ends life `last`, and the machine just before it; none if that life is left out.
 pub fn before_crash(run: &Run, last: u64) -> Option<(Crash, SimFileSystem)> {
-    let (mut world, habits, lives) = begin(&mut Random::of(&[run.seed]), run.seed);
+    let (mut world, habits, lives) = begin(run);
     let mut met = Met::default();
     let mut note = Note { met: &mut met, hashes: false, choices: DefaultHasher::new() };
     for number in (0..run.lives.unwrap_or(lives)).filter(|at| !run.without_lives.contains(at)) {

@@ -6,6 +6,7 @@ pub mod aloud;
 pub mod case;
 pub mod caught;
 pub mod checks;
+pub mod commits;
 pub mod constructed;
 pub mod crash;
 pub mod explore;
@@ -26,6 +27,8 @@ pub mod spares;
 pub mod weather;
 pub mod world;
 
+#[cfg(test)]
+use commits::CommitPath;
 use explore::Plan;
 
 /// Every plan.
@@ -47,14 +50,16 @@ pub fn plan(name: &str) -> Plan {
 #[cfg(test)]
 fn must_hold(plan: Plan) {
     let effort = explore::Effort { full: explore::full(), seed: 7 };
-    match explore::explore(plan, effort) {
-        Ok(stats) => println!("{}: {}", plan.name, stats.words(effort)),
-        Err(failure) => panic!(
-            "{}\nafter {} states; in a file, for `faultlab replay`:\n{}",
-            failure.what,
-            failure.stats.states,
-            case::of_plan(plan.name, None, &failure)
-        ),
+    for path in CommitPath::BOTH {
+        match path.on(|| explore::explore(plan, effort)) {
+            Ok(stats) => println!("{}, {path}: {}", plan.name, stats.words(effort)),
+            Err(failure) => panic!(
+                "{path}: {}\nafter {} states; in a file, for `faultlab replay`:\n{}",
+                failure.what,
+                failure.stats.states,
+                case::of_plan(plan.name, path, None, &failure)
+            ),
+        }
     }
 }
 

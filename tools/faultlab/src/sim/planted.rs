@@ -4,6 +4,7 @@
 use super::case::{Case, What};
 use super::caught::{caught, first_line};
 use super::checks;
+use super::commits::CommitPath;
 use super::explore::{Effort, explore};
 use super::lives::{self, Met, Run};
 use super::{plan, pressure, reuse, rules};
@@ -37,13 +38,13 @@ impl By {
     }
 
     /// Without a fault nothing trips; else gives the violation.
-    pub fn clean(&self, effort: Effort) -> Result<(), String> {
-        match *self {
+    pub fn clean(&self, effort: Effort, path: CommitPath) -> Result<(), String> {
+        path.on(|| match *self {
             Self::Plan(name) => {
                 explore(plan(name), effort).map(drop).map_err(|failure| failure.what)
             }
             Self::Check(_, check) => caught(check),
-        }
+        })
     }
 }
 
@@ -61,13 +62,29 @@ pub struct Caught {
     pub states: usize,
     /// The violation.
     pub what: String,
+    pub path: CommitPath,
     /// Where it was seen, not made smaller.
     pub case: Case,
 }
 
 impl Known {
+    /// The paths of commits on which it makes a difference.
+    pub fn paths(&self) -> &'static [CommitPath] {
+        match self.fault {
+            // A sync of a buffered file leaves nothing out.
+            Fault::FirstCommitSyncsRecordsOnly | Fault::CheckpointNotSynced => {
+                &[CommitPath::Direct]
+            }
+            _ => &CommitPath::BOTH,
+        }
+    }
+
     /// Runs the script with the fault; none if it was not caught.
-    pub fn run(&self, effort: Effort) -> Option<Caught> {
+    pub fn run(&self, effort: Effort, path: CommitPath) -> Option<Caught> {
+        path.on(|| self.run_here(effort, path))
+    }
+
+    fn run_here(&self, effort: Effort, path: CommitPath) -> Option<Caught> {
         let fault = self.fault;
         let (states, what, case) = match self.by {
             By::Plan(name) => {
@@ -81,7 +98,8 @@ impl Known {
             }
         };
         let was = first_line(&what);
-        Some(Caught { states, what, case: Case { what: case, planted: Some(fault), was } })
+        let case = Case { what: case, path, planted: Some(fault), was };
+        Some(Caught { states, what, path, case })
     }
 }
 
@@ -113,14 +131,17 @@ pub fn check(name: &str) -> Option<fn()> {
 fn must_be_caught(known: &Known) {
     const EFFORT: Effort = Effort { full: false, seed: 7 };
     let Known { fault, by } = known;
-    if let By::Check(..) = by {
-        by.clean(EFFORT).unwrap();
+    for &path in known.paths() {
+        if let By::Check(..) = by {
+            by.clean(EFFORT, path).unwrap();
+        }
+        let Some(Caught { states, what, .. }) = known.run(EFFORT, path) else {
+            panic!("{fault:?} was not caught on the {path} path");
+        };
+        let what: String = first_line(&what).chars().take(90).collect();
+        let fault = format!("{fault:?}");
+        println!("| {fault:<34} | {path:<8} | {:<28} | {states:>6} | {what}", by.name());
     }
-    let Some(Caught { states, what, .. }) = known.run(EFFORT) else {
-        panic!("{fault:?} was not caught");
-    };
-    let what: String = first_line(&what).chars().take(90).collect();
-    println!("| {:<34} | {:<28} | {states:>6} | {what}", format!("{fault:?}"), by.name());
 }
 
 macro_rules! planted {
@@ -156,7 +177,8 @@ fn the_case_of_a_planted_fault_is_small_and_replays() {
     let failure = planted::with(known.fault, || {
         explore(plan("append_single"), Effort { full: false, seed: 7 }).unwrap_err()
     });
-    let case = super::case::of_plan("append_single", Some(known.fault), &failure);
+    let path = CommitPath::now();
+    let case = super::case::of_plan("append_single", path, Some(known.fault), &failure);
     let case: Case = case.to_string().parse().unwrap();
     assert_eq!(case.holds(), Ok(()));
     assert!(case.was.starts_with("I8: "), "{}", case.was);
@@ -177,6 +199,10 @@ planted! {
     planted_settling_not_marked_is_caught: SettlingNotMarked, By::Plan("recovery_that_zeroes");
     planted_first_commit_without_header_is_caught: FirstCommitWithoutHeader,
         By::Plan("append_first");
+    planted_first_commit_syncs_records_only_is_caught: FirstCommitSyncsRecordsOnly,
+        By::Plan("append_first");
+    planted_checkpoint_not_synced_is_caught: CheckpointNotSynced,
+        By::Check("damage_longer_than_the_window", checks::damage_longer_than_the_window);
     planted_first_commit_without_directory_is_caught: FirstCommitWithoutDirectory,
         By::Plan("append_first");
     planted_first_commit_without_spares_directory_is_caught: FirstCommitWithoutSparesDirectory,

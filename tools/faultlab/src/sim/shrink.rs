@@ -101,7 +101,7 @@ impl Shrinking {
             }
             live(&first, Some(ends[1].point), second_life(&plan)).fs
         };
-        caught(|| under(self.best.planted, run)).ok()
+        caught(|| self.best.path.on(|| under(self.best.planted, run))).ok()
     }
 
     /// Tries gentler crashes than this one of `fs`; `take` puts one in its place and says whether it still fails.

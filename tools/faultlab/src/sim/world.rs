@@ -1,6 +1,7 @@
 //! One simulated machine with a node on it, driven in one thread. Whatever the engine answers goes to the oracle.
 
 use super::aloud::{is_aloud, say, words};
+use super::commits::CommitPath;
 use super::crash::Point;
 use super::oracle::Oracle;
 use plimsoll::clock::ManualClock;
@@ -69,6 +70,13 @@ pub struct World {
     pub(super) logs: BTreeMap<String, Log>,
 }
 
+/// An empty machine, its commits on the path of now.
+fn machine(seed: u64) -> SimFileSystem {
+    let fs = SimFileSystem::new(seed);
+    CommitPath::now().set(&fs);
+    fs
+}
+
 fn name(log: &str) -> LogName {
     LogName::new(log).unwrap()
 }
@@ -76,7 +84,7 @@ fn name(log: &str) -> LogName {
 impl World {
     /// A machine with an empty data directory of these class sizes.
     pub fn new(seed: u64, sizes: ClassSizes) -> Self {
-        let fs = SimFileSystem::new(seed);
+        let fs = machine(seed);
         fs.prepare_dir(DATA).unwrap();
         let layout = Path::new(DATA).join("LAYOUT");
         let file = fs.create(&layout).unwrap();
@@ -89,7 +97,7 @@ impl World {
 
     /// A machine without a data directory: the node makes it.
     pub fn bare(seed: u64) -> Self {
-        let fs = SimFileSystem::new(seed);
+        let fs = machine(seed);
         fs.prepare_dir("/").unwrap();
         Self::of(fs, Oracle::default())
     }
