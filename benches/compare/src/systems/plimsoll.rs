@@ -120,7 +120,9 @@ impl Store for Engine {
                 under_way.pop_front().unwrap().wait().unwrap();
             }
         }
-        under_way.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+        for ticket in under_way {
+            ticket.wait().unwrap();
+        }
     }
 
     fn scan(&self) -> Scanned {
