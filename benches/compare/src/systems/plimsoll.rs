@@ -108,15 +108,15 @@ impl Store for Engine {
     }
 
     fn batches(&self, log: usize, payload: &[u8], count: usize, batches: usize) {
-        // In halves, of which three are under way: 2 MiB may be, with headers, and what is staged while a commit is written
+        // In quarters, of which seven are under way: 2 MiB may be, with headers, and what is staged while a commit is written
         // goes into the next one.
-        let half = vec![NewRecord::new(payload); count / 2];
+        let quarter = vec![NewRecord::new(payload); count / 4];
         let mut under_way = VecDeque::new();
-        for _ in 0..batches * 2 {
-            let ticket = self.stage(log, &half);
+        for _ in 0..batches * 4 {
+            let ticket = self.stage(log, &quarter);
             ticket.start();
             under_way.push_back(ticket);
-            if under_way.len() == 3 {
+            if under_way.len() == 7 {
                 under_way.pop_front().unwrap().wait().unwrap();
             }
         }
