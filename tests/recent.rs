@@ -4,6 +4,7 @@
 use plimsoll::fs::sim::{OpKind, SimFileSystem};
 use plimsoll::{Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn node(recent_max: usize) -> (SimFileSystem, Node) {
     let fs = SimFileSystem::new(1);
@@ -117,4 +118,59 @@ fn a_log_that_nobody_reads_keeps_nothing() {
     let expected = publish(&log, 3000);
     assert_eq!(none.1.stats().recent_bytes, 0);
     assert_eq!(reader.next().unwrap().unwrap().payload, expected);
+}
+
+#[test]
+fn a_log_that_comes_when_all_is_taken_gets_its_share() {
+    let (fs, node) = node(1 << 20);
+    let mut logs = Vec::new();
+    let round = |logs: &mut Vec<(Log, plimsoll::Reader)>| {
+        for (log, reader) in logs {
+            // Each keeps a buffer of 128 KiB.
+            let expected = publish(log, 70_000);
+            assert_eq!(reader.next().unwrap().unwrap().payload, expected);
+        }
+    };
+    for number in 0..9 {
+        let log = open(&node, &format!("log-{number}"));
+        let reader = log.read_from(Offset::ZERO).unwrap();
+        logs.push((log, reader));
+        round(&mut logs);
+    }
+    for _ in 0..20 {
+        round(&mut logs);
+    }
+    // Not all at a time fit; but none has nothing every time.
+    let (mut from_file, rounds) = ([0; 9], 9);
+    for _ in 0..rounds {
+        for (number, (log, reader)) in logs.iter_mut().enumerate() {
+            fs.record(true);
+            let expected = publish(log, 70_000);
+            assert_eq!(reader.next().unwrap().unwrap().payload, expected);
+            from_file[number] += usize::from(reads(&fs) > 0);
+        }
+    }
+    assert!(from_file.iter().all(|&count| count < rounds), "{from_file:?}");
+}
+
+#[test]
+fn a_log_that_is_read_no_more_gives_up_what_it_kept() {
+    let fs = SimFileSystem::new(1);
+    fs.prepare_dir("/data").unwrap();
+    let clock = Arc::new(plimsoll::clock::ManualClock::new(1_700_000_000_000));
+    let mut options = NodeOptions::default();
+    options.idle_checkpoint = Duration::from_secs(3600);
+    let node = Node::builder("/data").options(options).file_system(Arc::new(fs));
+    let node = node.clock(Arc::clone(&clock) as Arc<_>).without_threads().open().unwrap();
+    let log = open(&node, "a");
+    let reader = log.read_from(Offset::ZERO).unwrap();
+    publish(&log, 3000);
+    assert!(node.stats().recent_bytes > 0);
+    drop(reader);
+    // Consumers come back.
+    publish(&log, 3000);
+    assert!(node.stats().recent_bytes > 0);
+    clock.advance(Duration::from_secs(11));
+    publish(&log, 3000);
+    assert_eq!(node.stats().recent_bytes, 0);
 }

@@ -44,6 +44,7 @@ impl Shared {
     /// # Errors
     /// If the sync failed: then the log has gone on in another file.
     pub(crate) fn checkpoint(self: &Arc<Self>) -> Result<(), DiskError> {
+        self.recent.forget();
         let mut state = self.lock();
         let reserved = std::mem::take(&mut state.reserved);
         if !reserved.is_empty() {
@@ -51,7 +52,6 @@ impl Shared {
             reserved.into_iter().for_each(|spare| self.source.give_back(spare));
             state = self.lock();
         }
-        self.recent.forget();
         let Some((segment, checkpoint)) = Self::checkpoint_due(&state) else { return Ok(()) };
         state.leader = true;
         drop(state);
@@ -82,6 +82,8 @@ impl Shared {
                 let durable = state.durable;
                 let spares = state.end_epoch(durable, Outcome::NotWritten, error.clone());
                 state.status = Status::Healing;
+                // Who waits has its answer, and no commit may come that would wake it.
+                self.notify_all(&mut state);
                 drop(state);
                 spares.into_iter().for_each(|spare| self.source.give_back(spare));
                 state = self.heal(segment, error.clone());
@@ -118,6 +120,8 @@ impl Shared {
     /// If the log could not be closed clean; what was confirmed is durable all the same.
     pub(crate) fn close(self: &Arc<Self>, why: Stopped) -> Result<(), DiskError> {
         let mut result = Ok(());
+        // No more is staged from here on, or this would wait for as long as somebody appends.
+        self.lock().closing = Some(why.clone());
         if !matches!(why, Stopped::Deleted) {
             let mut state = self.lock();
             while matches!(state.status, Status::Open) && !state.chunks.is_empty() {
@@ -144,6 +148,7 @@ impl Shared {
         let closing: Vec<_> = state.segments.iter().map(|segment| segment.id).collect();
         drop(state);
         closing.into_iter().for_each(|id| self.files.forget(id));
+        self.recent.forget();
         result
     }
 

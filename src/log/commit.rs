@@ -288,7 +288,8 @@ impl Shared {
 
     /// The file of a segment as commits write it.
     fn to_commit(&self, segment: &Segment) -> std::io::Result<Arc<dyn File>> {
-        let access = if self.direct { Access::Direct } else { Access::Write };
+        let access =
+            if self.direct.load(Ordering::Relaxed) { Access::Direct } else { Access::Write };
         self.files.get(segment.id, &segment.path, access)
     }
 
@@ -472,8 +473,9 @@ impl Shared {
         if waits && (!self.helper.has_idle_committer() || self.gathers(state).is_some()) {
             return Some(parity);
         }
-        self.schedule_commit(state);
-        None
+        // The idle one may have been taken by another log, whose disk may hang.
+        let comes = self.schedule_commit(state);
+        (waits && !comes).then_some(parity)
     }
 
     /// Tells those who wait for room or for records.

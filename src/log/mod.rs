@@ -139,8 +139,8 @@ impl Default for LogOptions {
 
 /// Who does for a log what must not block its callers: the node.
 pub(crate) trait Helper: Debug + Send + Sync {
-    /// Calls [`Shared::commit_staged`] soon.
-    fn commit(&self, log: Arc<Shared>);
+    /// Calls [`Shared::commit_staged`] soon. Says whether a thread is there that has nothing else to do.
+    fn commit(&self, log: Arc<Shared>) -> bool;
 
     /// Whether a thread would take a commit at once. Advice.
     fn has_idle_committer(&self) -> bool;
@@ -170,7 +170,7 @@ pub(crate) struct Shared {
     device: u64,
     gather_enabled: bool,
     /// Commits go past the page cache where the file system can.
-    direct: bool,
+    direct: AtomicBool,
     counts: Arc<CommitCounts>,
     recent: Recent,
     state: Mutex<State>,
@@ -206,11 +206,13 @@ impl Shared {
         state.reserved.iter().chain(&state.opening).chain(chunks).map(|spare| spare.capacity).sum()
     }
 
-    fn schedule_commit(self: &Arc<Self>, state: &mut State) {
-        if !state.commit_scheduled && !state.chunks.is_empty() {
-            state.commit_scheduled = true;
-            self.helper.commit(Arc::clone(self));
+    /// Says whether a committer comes at once.
+    fn schedule_commit(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.commit_scheduled || state.chunks.is_empty() {
+            return false;
         }
+        state.commit_scheduled = true;
+        self.helper.commit(Arc::clone(self))
     }
 
     fn schedule_prepare(self: &Arc<Self>, state: &mut State) {

@@ -66,7 +66,7 @@ impl Shared {
             helper: parts.helper,
             ladder,
             gather_enabled: parts.gather,
-            direct: parts.direct,
+            direct: AtomicBool::new(parts.direct),
             counts: parts.counts,
             recent: Recent::new(parts.recent),
             state: Mutex::new(state),
@@ -137,6 +137,7 @@ impl State {
     ) -> Self {
         Self {
             status,
+            closing: None,
             id: None,
             lock: None,
             segments,

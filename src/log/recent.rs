@@ -131,12 +131,13 @@ impl Recent {
     /// Takes what a commit has made durable, and may take its buffer.
     pub(super) fn keep(&self, chunk: &mut Chunk, now: Duration) {
         if !self.is_wanted(now) {
+            self.forget();
             return;
         }
         let mut pieces = self.lock();
         let before = pieces.memory;
         pieces.add(chunk);
-        // Counted in first, so that its share is one of all.
+        // Counted in first, and for as long as it is read: else the others, who have all, would never leave it a share.
         if !pieces.counted {
             pieces.counted = true;
             self.budget.logs.fetch_add(1, Ordering::Relaxed);
@@ -148,19 +149,16 @@ impl Recent {
             let Some(oldest) = pieces.list.pop_front() else { break };
             pieces.memory -= oldest.bytes.memory();
         }
-        self.settle(&mut pieces, before);
+        self.settle(&pieces, before);
     }
 
     /// Tells the others what it keeps now.
-    fn settle(&self, pieces: &mut Pieces, before: usize) {
+    fn settle(&self, pieces: &Pieces, before: usize) {
         let after = pieces.memory;
         if after >= before {
             self.budget.bytes.fetch_add(after - before, Ordering::Relaxed);
         } else {
             self.budget.bytes.fetch_sub(before - after, Ordering::Relaxed);
-        }
-        if after == 0 && std::mem::take(&mut pieces.counted) {
-            self.budget.logs.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -169,7 +167,10 @@ impl Recent {
         let mut pieces = self.lock();
         let before = std::mem::take(&mut pieces.memory);
         let list = std::mem::take(&mut pieces.list);
-        self.settle(&mut pieces, before);
+        self.settle(&pieces, before);
+        if std::mem::take(&mut pieces.counted) {
+            self.budget.logs.fetch_sub(1, Ordering::Relaxed);
+        }
         drop(pieces);
         drop(list);
     }

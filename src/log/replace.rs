@@ -49,6 +49,7 @@ impl Shared {
         for dir in [self.dir.as_path(), spares] {
             self.fs.sync_dir(dir).disk("sync", dir).map_err(Failed::written)?;
         }
+        self.counts.count(&*spare.file);
         self.files.put(segment.id, Arc::clone(&spare.file), Access::Write);
         Ok(())
     }

@@ -190,7 +190,9 @@ impl Shared {
             state.wakers.push(waker.clone());
         }
         match need {
-            Need::Room => self.schedule_commit(&mut state),
+            Need::Room => {
+                self.schedule_commit(&mut state);
+            }
             Need::File(missing) => {
                 // What pressure refuses first does not push out what it never refuses: it asks again.
                 let class = permit.class();
@@ -221,6 +223,9 @@ impl Shared {
         batch: &Batch<'_>,
         purpose: WriteClass,
     ) -> Result<Need, AppendError> {
+        if let Some(why) = &state.closing {
+            return Err(why.clone().into());
+        }
         match &state.status {
             Status::Open => {}
             Status::Healing => return Ok(Need::Healing),

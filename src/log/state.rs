@@ -191,6 +191,8 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) status: Status,
+    /// It is being closed, and takes no more appends: what they are told.
+    pub(crate) closing: Option<Stopped>,
     pub(crate) id: Option<LogId>,
     /// The data directory's lock, let go of when the log can write no more.
     pub(crate) lock: Option<Arc<dyn Lock>>,

@@ -137,8 +137,9 @@ impl Helper for Hub {
         self.spare_committers.load(Ordering::Relaxed) < 0
     }
 
-    fn commit(&self, log: Arc<Shared>) {
+    fn commit(&self, log: Arc<Shared>) -> bool {
         let mut queues = self.lock();
+        let spare = queues.spare_committers() > 0;
         if !queues.ended {
             queues.commits.push_back(log);
             self.note(&queues);
@@ -146,6 +147,7 @@ impl Helper for Hub {
                 self.commit.notify_one();
             }
         }
+        spare
     }
 
     fn prepare(&self, log: Arc<Shared>) {

@@ -18,7 +18,8 @@ pub struct NodeOptions {
     pub committers: usize,
     /// Threads that recover logs in parallel, 16 by default: most of that time is waiting for syncs.
     pub recovery_threads: usize,
-    /// The most descriptors kept open for segment files, 512 by default. Commits and readers hold more while they run.
+    /// The most descriptors kept open for segment files, 512 by default. A file that is written directly and read takes two.
+    /// Commits and readers hold more while they run.
     pub open_files: usize,
     /// A log without an append for this long gets a durable checkpoint; 10 s by default.
     pub idle_checkpoint: Duration,

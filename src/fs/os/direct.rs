@@ -20,6 +20,8 @@ struct DirectFile {
     file: OsFile,
     /// The file system does not know `RWF_DSYNC`.
     two_calls: AtomicBool,
+    /// It does: from the first such write that it took.
+    one_call: AtomicBool,
 }
 
 pub(super) fn open(path: &Path) -> io::Result<Option<Arc<dyn File>>> {
@@ -35,7 +37,11 @@ pub(super) fn open(path: &Path) -> io::Result<Option<Arc<dyn File>>> {
     if !takes_blocks(&file) {
         return Ok(None);
     }
-    Ok(Some(Arc::new(DirectFile { file, two_calls: AtomicBool::new(false) })))
+    Ok(Some(Arc::new(DirectFile {
+        file,
+        two_calls: AtomicBool::new(false),
+        one_call: AtomicBool::new(false),
+    })))
 }
 
 /// Whether blocks of [`DIRECT_ALIGN`] may be written. Some file systems take the flag and write through the page cache all
@@ -84,8 +90,14 @@ impl DirectFile {
         // SAFETY: `part` describes `bytes`, which the kernel only reads, and which outlives the call.
         let written = unsafe { libc::pwritev2(fd, &raw const part, 1, position, libc::RWF_DSYNC) };
         match Errno::result(written) {
-            Ok(written) => Ok(Some(written.unsigned_abs())),
-            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(None),
+            Ok(written) => {
+                self.one_call.store(true, Ordering::Relaxed);
+                Ok(Some(written.unsigned_abs()))
+            }
+            // From a device it may mean a write that failed.
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) if !self.one_call.load(Ordering::Relaxed) => {
+                Ok(None)
+            }
             Err(errno) => Err(errno.into()),
         }
     }

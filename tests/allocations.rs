@@ -1,6 +1,7 @@
-//! Reading record after record asks for no memory, and a look at one record for little.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
+//! Appending and reading record after record ask for no memory, and a look at one record for little.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
+use plimsoll::permit::Decision;
 use plimsoll::{
     Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, Reader, WriteClass,
 };
@@ -53,6 +54,35 @@ fn log(dir: &std::path::Path, count: usize) -> (Node, Log) {
         log.publish(WriteClass::Publish, &batch).unwrap();
     }
     (node, log)
+}
+
+#[test]
+fn appends_ask_for_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    // Far enough from the end of a file that the next one is not asked for meanwhile.
+    let (node, log) = log(dir.path(), 16_000);
+    let payload = [7; 1000];
+    let publish = |records: &[NewRecord<'_>]| {
+        log.publish(WriteClass::Publish, records).unwrap();
+    };
+    let one = [NewRecord::new(&payload)];
+    let batch = [NewRecord::new(&payload); 20];
+    publish(&batch);
+    let ((), calls, _) = asked(|| (0..50).for_each(|_| publish(&one)));
+    assert_eq!(calls, 0, "for 50 durable appends");
+    let ((), calls, _) = asked(|| (0..50).for_each(|_| publish(&batch)));
+    assert_eq!(calls, 0, "for 50 batches");
+    let ((), calls, _) = asked(|| {
+        for _ in 0..50 {
+            let permit = match log.admit(WriteClass::Publish, 1000) {
+                Decision::Admit(permit) | Decision::Delay { permit, .. } => permit,
+                Decision::Refuse(limited) => panic!("{limited}"),
+            };
+            log.append(permit, &one).unwrap().wait().unwrap();
+        }
+    });
+    assert_eq!(calls, 0, "for 50 appends with a ticket");
+    node.close().unwrap();
 }
 
 #[test]
