@@ -399,9 +399,10 @@ impl Log {
     /// Why the log takes no appends; `None` while it does.
     #[must_use]
     pub fn stopped(&self) -> Option<Stopped> {
-        match &self.shared.lock().status {
+        let state = self.shared.lock();
+        match &state.status {
             Status::Stopped(why) => Some(why.clone()),
-            _ => None,
+            _ => state.closing.clone(),
         }
     }
 }
