@@ -79,7 +79,9 @@ fn it_tells_all_in_one_object_and_leaves_nothing_behind() {
         (&ways[0]["ratio"], &ways[0]["ratio_spread"]),
         (&Value::from(1.0), &Value::from(0.0))
     );
-    assert_eq!(told["engine"]["commits_by"], "pwrite + fdatasync");
+    // As the file system has direct writes or not.
+    let by = told["engine"]["commits_by"].as_str().unwrap();
+    assert!(["O_DIRECT + RWF_DSYNC", "pwrite + fdatasync"].contains(&by), "{by}");
     let histogram = rows(&told["sync_histogram"]);
     let counted: u64 = histogram.iter().map(|bucket| bucket["count"].as_u64().unwrap()).sum();
     assert_eq!(Value::from(counted), ways[0]["samples"], "each sample is in one bucket");
@@ -103,7 +105,7 @@ fn one_part_alone_is_told_as_a_text() {
     assert!(
         engine.text().contains("16 logs, a writer each") && engine.text().contains("commits by")
     );
-    assert!(!engine.text().contains("RWF_DSYNC"));
+    assert!(!engine.text().contains("Ways of committing"));
     assert_eq!(names(&dir.path("")), [""; 0]);
 }
 
