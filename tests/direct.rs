@@ -3,6 +3,7 @@
 
 use plimsoll::error::{Outcome, PublishError};
 use plimsoll::fs::sim::{Fault, NothingPersisted, OpKind, SimFileSystem, What};
+use plimsoll::permit::Decision;
 use plimsoll::{
     CommitStats, Log, LogName, LogOptions, NewRecord, Node, NodeOptions, Offset, WriteClass,
 };
@@ -171,4 +172,41 @@ fn a_direct_open_that_fails_at_a_later_commit_writes_nothing() {
         assert_eq!(commits(&node), (1, 0));
         read_back(&log);
     }
+}
+
+/// A file system may take the flag and refuse the writes: then each file that the log heals into would refuse them too.
+#[test]
+fn a_log_whose_direct_writes_are_refused_goes_on_without_them() {
+    let fs = machine();
+    let (node, log) = start(&fs, &options());
+    publish(&log, 100).unwrap();
+    assert_eq!(commits(&node), (1, 0));
+    let refused = What::Errno(libc::EINVAL);
+    fs.inject(Fault::nth(OpKind::Write, 0, refused).on("/data/logs/"));
+    assert_eq!(publish(&log, 100).unwrap_err().outcome(), Outcome::Unknown);
+    for _ in 0..20 {
+        publish(&log, 9_000).unwrap();
+    }
+    assert_eq!(commits(&node), (1, 20));
+    read_back(&log);
+}
+
+#[test]
+fn a_started_ticket_is_committed_by_a_committer() {
+    let fs = machine();
+    let (node, log) = start(&fs, &options());
+    let admit = || match log.admit(WriteClass::Publish, 1) {
+        Decision::Admit(permit) | Decision::Delay { permit, .. } => permit,
+        Decision::Refuse(limited) => panic!("{limited}"),
+    };
+    // One that is only held waits for the next one.
+    let held = log.append(admit(), &[NewRecord::new(b"a")]).unwrap();
+    while node.step() {}
+    assert_eq!(log.durable(), Offset(0));
+    let started = log.append(admit(), &[NewRecord::new(b"b")]).unwrap();
+    started.start();
+    while node.step() {}
+    assert_eq!(log.durable(), Offset(2));
+    assert_eq!(held.wait().unwrap().first, Offset(0));
+    assert_eq!(started.wait().unwrap().first, Offset(1));
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let what = |part| format!("{logs} logs of one record, {part}");
     report.value(&what("made in"), "s", &one(made), Goal::None);
     report.value(&what("just made"), "KiB a log", &one(per_log(kept(busy))), Goal::None);
-    report.value(&what("idle"), "KiB a log", &one(per_log(kept(idle))), Goal::AtMost(8.0));
+    report.value(&what("idle"), "KiB a log", &one(per_log(kept(idle))), Goal::AtMost(4.0));
     report.value(&what("all idle after"), "s", &one(idle_after), Goal::None);
     let most = (setting + DESCRIPTORS_BESIDE) as f64;
     report.value(&what("descriptors"), "open", &one(open_files as f64), Goal::AtMost(most));

@@ -1,7 +1,7 @@
 //! Commits: one write and one sync for all who wait, led by one of them.
 
 use super::Shared;
-use super::state::{Chunk, Segment, State, Status};
+use super::state::{Chunk, Segment, State, Status, parity};
 use crate::error::{DiskContext, DiskError, Outcome};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::{BLOCK_LEN, CHECKPOINT_POSITION, WINDOW};
@@ -15,9 +15,6 @@ use std::time::Duration;
 /// A commit takes a checkpoint along when this much was committed since the last one. Half the window: then damage to
 /// bytes that are further than the window before the end is always vouched for by a checkpoint.
 const CHECKPOINT_EVERY: u64 = WINDOW / 2;
-
-/// The longest time that a leader waits for writers to come back.
-const GATHER_MAX: Duration = Duration::from_millis(2);
 
 /// A commit that failed.
 #[derive(Debug)]
@@ -88,7 +85,7 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         state.leader = true;
         loop {
-            state.gathers_until = None;
+            state.gather.commit_begins();
             let Some(job) = Self::take_job(&mut state) else {
                 state.leader = false;
                 return state;
@@ -134,46 +131,10 @@ impl Shared {
         wakers.into_iter().for_each(std::task::Waker::wake);
     }
 
-    /// How long whoever could lead a commit now waits instead for the writers that the last commit released, so that they
-    /// share this one rather than make two halves that alternate; `None` if it leads. The last of those writers leads at
-    /// once: nobody is woken for it. Not for a single writer: it is back when its own append leads.
-    ///
-    /// Two halves keep the device busy all the time, so that waiting is a gain only where writers are back much sooner than
-    /// a sync takes.
+    /// See [`Gather::waits`](super::gather::Gather::waits).
     pub(super) fn gathers(&self, state: &mut State) -> Option<Duration> {
-        if !self.gather_enabled || state.returning == 0 {
-            return None;
-        }
-        let usual = state.return_time?;
-        if usual * 2 > state.sync_time {
-            return None;
-        }
-        let now = self.clock.elapsed();
-        let most = (usual * 2).max(state.sync_time / 8).min(GATHER_MAX);
-        let until = *state.gathers_until.get_or_insert(now + most);
-        let left = until.checked_sub(now).filter(|left| !left.is_zero());
-        if left.is_none() {
-            // They have something else to do: a few such waits, and none is made any more.
-            state.return_time = Some((usual * 2).min(state.sync_time));
-            (state.returning, state.gathers_until) = (0, None);
-        }
-        left
-    }
-
-    /// Counts an append, perhaps of a writer that the last commit released.
-    pub(super) fn note_return(&self, state: &mut State) {
-        if state.returning == 0 {
-            return;
-        }
-        state.returning -= 1;
-        if state.returning == 0 {
-            // Whoever was away for longer than a commit takes did not come back, but came anew: one long pause is not to
-            // count for the next hundred commits.
-            let took = self.clock.elapsed().saturating_sub(state.released_at);
-            let took = took.min(state.sync_time);
-            let before = state.return_time.unwrap_or(took);
-            state.return_time = Some((before * 7 + took) / 8);
-        }
+        let State { gather, sync_time, .. } = state;
+        if self.gather_enabled { gather.waits(*sync_time, || self.clock.elapsed()) } else { None }
     }
 
     fn take_job(state: &mut State) -> Option<Job> {
@@ -260,9 +221,15 @@ impl Shared {
         // takes for leftovers behind a spare header.
         let header = begins && !planted::is(Fault::FirstCommitWithoutHeader);
         let header = header.then(|| Block(segment.header().encode()));
-        self.write_and_sync(&*file, header.as_ref(), &job.chunk, vouches)
-            .disk("write and sync", &segment.path)
-            .map_err(Failed::written)?;
+        let synced = self.write_and_sync(&*file, header.as_ref(), &job.chunk, vouches);
+        // A file system that wants direct writes aligned in another way than it told: the file that the log heals into would
+        // fail as this one did, and that is one failure too many.
+        if file.is_direct()
+            && synced.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+        {
+            self.direct.store(false, Ordering::Relaxed);
+        }
+        synced.disk("write and sync", &segment.path).map_err(Failed::written)?;
         self.counts.count(&*file);
         if let Some(checkpoint) = job.checkpoint.filter(|_| vouches) {
             self.note_checkpoint(&segment, checkpoint.position);
@@ -399,7 +366,7 @@ impl Shared {
     ) -> Option<usize> {
         let took = ended.saturating_sub(started);
         let Written { chunk, end_position, file } = written;
-        let parity = usize::from(chunk.seq % 2 == 1);
+        let parity = parity(chunk.seq);
         if !chunk.segment.is_committed() {
             self.forget_replaced(state, &chunk);
         }
@@ -418,8 +385,8 @@ impl Shared {
         state.sync_time =
             if state.sync_time.is_zero() { took } else { (state.sync_time * 7 + took) / 8 };
         let waiting = state.release(parity);
-        state.released_at = ended;
-        state.returning = waiting + u32::from(std::mem::take(&mut state.leader_waits));
+        let back = waiting + u32::from(std::mem::take(&mut state.leader_waits));
+        state.gather.released(back, ended);
         (waiting > 0).then_some(parity)
     }
 
@@ -468,7 +435,7 @@ impl Shared {
     /// wait for chunks of the parity that it gives), or by a committer, who can go on with what comes next.
     #[must_use = "what is staged waits for a leader"]
     fn next_leader(self: &Arc<Self>, state: &mut State) -> Option<usize> {
-        let parity = usize::from(state.chunks.front()?.seq % 2 == 1);
+        let parity = parity(state.chunks.front()?.seq);
         let waits = state.waiting[parity] > 0;
         if waits && (!self.helper.has_idle_committer() || self.gathers(state).is_some()) {
             return Some(parity);
@@ -495,12 +462,7 @@ impl Shared {
                 committed.wake_all();
             }
         }
-        if state.want_room > 0 {
-            self.room.notify_all();
-        }
-        if state.followers > 0 {
-            self.readable.notify_all();
-        }
+        self.tell(state);
     }
 
     /// Commits all that is staged. For the node's committers and for closing.

@@ -5,6 +5,7 @@ mod buffer;
 mod checkpoint;
 mod commit;
 mod counts;
+mod gather;
 mod heal;
 mod index;
 mod open;

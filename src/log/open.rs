@@ -1,5 +1,6 @@
 //! From what recovery found to a log that works.
 
+use super::gather::Gather;
 use super::recent::{Recent, RecentBudget};
 use super::state::{Active, Segment, State, Status};
 use super::{BufferPool, CommitCounts, Helper, Indexes, Ladder, Log, LogOptions, Shared};
@@ -165,10 +166,7 @@ impl State {
             next_seq: 0,
             waiting: [0; 2],
             released: [0; 2],
-            returning: 0,
-            released_at: Duration::ZERO,
-            return_time: None,
-            gathers_until: None,
+            gather: Gather::default(),
             want_room: 0,
             sync_time: Duration::ZERO,
             healed_since_commit: false,

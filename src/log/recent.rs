@@ -165,12 +165,14 @@ impl Recent {
     /// Forgets all. For a log that is idle, or closed.
     pub(super) fn forget(&self) {
         let mut pieces = self.lock();
+        // Each commit of a log that nobody reads comes here: no number that all logs share is touched for it.
+        if !std::mem::take(&mut pieces.counted) {
+            return;
+        }
         let before = std::mem::take(&mut pieces.memory);
         let list = std::mem::take(&mut pieces.list);
         self.settle(&pieces, before);
-        if std::mem::take(&mut pieces.counted) {
-            self.budget.logs.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.budget.logs.fetch_sub(1, Ordering::Relaxed);
         drop(pieces);
         drop(list);
     }

@@ -130,7 +130,10 @@ impl Shared {
         let batch = self.admit(&permit, records)?;
         let mut waited = false;
         let mut state = self.lock();
-        self.note_return(&mut state);
+        {
+            let State { gather, sync_time, .. } = &mut *state;
+            gather.came_back(*sync_time, || self.clock.elapsed());
+        }
         loop {
             match self.need(&state, &batch, permit.class())? {
                 Need::Nothing => {

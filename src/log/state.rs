@@ -1,6 +1,7 @@
 //! What a log knows of itself, behind its staging lock. No I/O happens under that lock.
 
 use super::buffer::Buffer;
+use super::gather::Gather;
 use super::place::Missing;
 use super::tail_block::TailBlock;
 use crate::error::{AppendError, CommitError, CommitFailure, DiskError, Outcome, Stopped};
@@ -66,6 +67,11 @@ impl Segment {
     pub(crate) fn is_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
+}
+
+/// Which of the two signals is that of a chunk: neighbours have different ones.
+pub(super) fn parity(seq: u64) -> usize {
+    usize::from(seq % 2 == 1)
 }
 
 /// One run of staged bytes for one file, committed as one.
@@ -226,14 +232,7 @@ pub(crate) struct State {
     pub(crate) waiting: [u32; 2],
     /// How often all that waited were released.
     pub(crate) released: [u64; 2],
-    /// Writers that the last commit released and that have not come back yet.
-    pub(crate) returning: u32,
-    /// When the last commit released them.
-    pub(crate) released_at: Duration,
-    /// Smoothed time until the last of them was back; `None` until that was seen.
-    pub(crate) return_time: Option<Duration>,
-    /// Until when the next commit waits for them, if somebody sees to it that it waits no longer.
-    pub(crate) gathers_until: Option<Duration>,
+    pub(crate) gather: Gather,
     /// Appenders blocked for room.
     pub(crate) want_room: u32,
     /// The file that the next chunk begins.

@@ -1,6 +1,6 @@
 //! Tickets: how an appender learns that its batch is durable.
 
-use super::state::{Epoch, State};
+use super::state::{Epoch, State, parity};
 use super::{Appended, Shared};
 use crate::error::CommitError;
 use crate::types::Offset;
@@ -52,31 +52,26 @@ impl Ticket {
     }
 
     fn resolve(&mut self, state: &State) -> Option<Result<Appended, CommitError>> {
-        let end = self.first.plus(self.count);
-        let done = Appended { first: self.first, count: self.count };
-        let verdict = match self.epoch.verdict(self.first, end) {
-            Some(verdict) => verdict.map(|()| done),
-            None if state.durable >= end => Ok(done),
-            None => return None,
-        };
-        self.settled = true;
-        Some(verdict)
+        self.resolve_at(state.durable)
     }
 
     /// The same without the lock; `None` also where only the lock tells.
     fn resolve_unlocked(&mut self) -> Option<Result<Appended, CommitError>> {
-        let end = self.first.plus(self.count);
-        // In this order: what is durable now is so in this ticket's epoch if that has not ended afterwards either. In a later
-        // one the same offsets are others' records.
+        // Before the epoch is looked at: what is durable now is so in this ticket's epoch if that has not ended afterwards
+        // either. In a later one the same offsets are others' records.
         let durable = self.log.durable_seen.load(Ordering::Acquire);
-        if let Some(verdict) = self.epoch.verdict(self.first, end) {
-            self.settled = true;
-            return Some(verdict.map(|()| Appended { first: self.first, count: self.count }));
-        }
-        (durable >= end.0).then(|| {
-            self.settled = true;
-            Ok(Appended { first: self.first, count: self.count })
-        })
+        self.resolve_at(Offset(durable))
+    }
+
+    fn resolve_at(&mut self, durable: Offset) -> Option<Result<Appended, CommitError>> {
+        let end = self.first.plus(self.count);
+        let verdict = match self.epoch.verdict(self.first, end) {
+            Some(verdict) => verdict,
+            None if durable >= end => Ok(()),
+            None => return None,
+        };
+        self.settled = true;
+        Some(verdict.map(|()| Appended { first: self.first, count: self.count }))
     }
 
     /// Blocks until the batch is durable; commits it, and what others have staged, if nobody else is about to.
@@ -106,7 +101,7 @@ impl Ticket {
         log: &'a Arc<Shared>,
         mut state: MutexGuard<'a, State>,
     ) -> Result<Appended, CommitError> {
-        let parity = usize::from(self.seq % 2 == 1);
+        let parity = parity(self.seq);
         loop {
             if let Some(result) = self.resolve(&state) {
                 return result;

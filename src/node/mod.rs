@@ -436,7 +436,7 @@ impl Node {
     }
 
     /// Closes clean: commits what is staged, gives every log a durable checkpoint, ends the threads. Releases the
-    /// locks of the data directories.
+    /// locks of the data directories. A log takes no more appends from the moment on at which its closing begins.
     ///
     /// # Errors
     /// The first log that could not be closed clean; what was confirmed is durable all the same.
